@@ -5,13 +5,13 @@
 //! inlined across units, not only what rustc finds small.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::environment;
 use crate::error::Error;
-use crate::messages::{self, DEPENDENCIES, files};
-use crate::toolchain::{Toolchain, hide_other_compilers};
+use crate::messages::{self, DEPENDENCIES, Told, files};
+use crate::toolchain::Toolchain;
 use crate::units;
 
 /// rustc's target for NVIDIA GPUs.
@@ -19,10 +19,6 @@ pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// Codegen units of a kernel crate: as many as rustc divides others into.
 const UNITS: &str = "16";
-
-/// What the inner cargo sets for build scripts and crates, besides what [`is_inherited`] knows.
-const SET_BY_CARGO: [&str; 7] =
-    ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG"];
 
 /// What the text of a unit ends in.
 const ASSEMBLY: &str = "s";
@@ -43,7 +39,8 @@ pub struct KernelCrate {
 /// What a compilation has read and told.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The source files of the kernel crate and of its path dependencies.
+    /// The source files of the kernel crate and of its path dependencies, and files and folders that their build
+    /// scripts read.
     pub sources: Vec<PathBuf>,
     /// The environment variables that these and all others read, but for those that cargo sets.
     pub variables: BTreeSet<String>,
@@ -70,7 +67,7 @@ pub fn compile(
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
     }
     let mut command = Command::new(&toolchain.cargo);
-    clean_environment(&mut command);
+    environment::clean(&mut command);
     command
         .current_dir(&kernel_crate.folder)
         .env("RUSTC", &toolchain.rustc)
@@ -80,11 +77,13 @@ pub fn compile(
         // A folder for intermediate files in the user's configuration would take the units elsewhere, and those of all
         // architectures to one place.
         .env("CARGO_BUILD_BUILD_DIR", target_dir)
+        // Paths in dependency files would be relative to a folder from there: none is below this one.
+        .env("CARGO_BUILD_DEP_INFO_BASEDIR", target_dir.join("no-base"))
         // A wrapper from the user's configuration (a compiler cache) would not know about the written PTX.
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
         // The PTX comes from rustc itself; what it then wants to link does not exist and is not needed.
-        .env("CARGO_TARGET_NVPTX64_NVIDIA_CUDA_LINKER", "true");
+        .env("CARGO_TARGET_NVPTX64_NVIDIA_CUDA_LINKER", idle_program(target_dir)?);
     for (key, value) in [
         ("LTO", "thin"),
         ("CODEGEN_UNITS", UNITS),
@@ -113,10 +112,8 @@ pub fn compile(
 
     let output = command.output().map_err(Error::io(&toolchain.cargo))?;
     if !output.status.success() {
-        return Err(Error::Compile {
-            arch: arch.to_string(),
-            output: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
+        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Error::of_cargo(arch, output, toolchain));
     }
     let mut texts = Vec::new();
     for path in units()? {
@@ -132,10 +129,18 @@ pub fn compile(
     let listed = files(&artifacts, DEPENDENCIES)?;
     let own = listed.iter().filter_map(|path| path.file_name());
     let own = own.map(|name| artifacts.join("deps").join(name)).collect();
-    let mut variables = messages::variables(&stdout, own)?;
-    variables.retain(|name| !is_inherited(OsStr::new(name)) && !SET_BY_CARGO.contains(&&**name));
+    let Told { mut variables, packages } = messages::read(&stdout, own)?;
+    variables.retain(|name| !environment::is_of_cargo(name));
+    let mut sources = sources(&listed)?;
+    for manifest in packages {
+        sources.extend(package_files(&manifest, target_dir)?);
+    }
+    // What build scripts write follows from what they read.
+    sources.retain(|path| !path.starts_with(target_dir));
+    sources.sort();
+    sources.dedup();
     let warnings = messages::warnings(&String::from_utf8_lossy(&output.stderr));
-    Ok(Compiled { sources: sources(&listed)?, variables, warnings })
+    Ok(Compiled { sources, variables, warnings })
 }
 
 /// Options of rustc for an architecture, separated as cargo wants them.
@@ -152,50 +157,37 @@ fn target_flags(arch: &str) -> String {
     flags.join("\x1f")
 }
 
-/// Removes what cargo tells a build script about the package being built, and keeps the user's own settings.
-fn clean_environment(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        if is_inherited(&name) {
-            command.env_remove(&name);
-        }
+/// A program that does nothing whatever it is told.
+fn idle_program(target_dir: &Path) -> Result<PathBuf, Error> {
+    if !cfg!(windows) {
+        return Ok("true".into());
     }
-    hide_other_compilers(command);
+    let path = target_dir.join("nothing.bat");
+    std::fs::write(&path, "@exit /b 0\r\n").map_err(Error::io(&path))?;
+    Ok(path)
 }
 
-/// Whether a variable describes the outer build and would mislead the inner one.
-fn is_inherited(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    // CARGO_MAKEFLAGS hands on the outer cargo's job tokens, so that both together keep to its `--jobs`.
-    let settings = ["CARGO_HOME", "CARGO_MAKEFLAGS"];
-    let families = ["CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_"];
-    let outer = ["CARGO", "__CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN"];
-    outer.iter().any(|prefix| name.starts_with(prefix))
-        && !settings.contains(&&*name)
-        && !families.iter().any(|family| name.starts_with(family))
-}
-
-/// The source files that the dependency files list.
+/// The paths that the dependency files list.
 fn sources(listed: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut sources = Vec::new();
     for path in listed {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
         sources.extend(dependencies(&text));
     }
-    sources.sort();
-    sources.dedup();
     Ok(sources)
 }
 
-/// The prerequisites of all rules of a makefile; spaces in a path are escaped with a backslash.
+/// The prerequisites of all rules of a makefile. Cargo puts a backslash before spaces in a path, and before nothing
+/// else.
 fn dependencies(makefile: &str) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for rule in makefile.lines() {
         let Some((_, prerequisites)) = rule.split_once(": ") else { continue };
         let mut path = String::new();
-        let mut characters = prerequisites.chars();
+        let mut characters = prerequisites.chars().peekable();
         while let Some(character) = characters.next() {
             match character {
-                '\\' => path.extend(characters.next()),
+                '\\' if characters.next_if_eq(&' ').is_some() => path.push(' '),
                 ' ' => paths.push(PathBuf::from(std::mem::take(&mut path))),
                 other => path.push(other),
             }
@@ -206,36 +198,57 @@ fn dependencies(makefile: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// What a package consists of, of which this is the manifest: its folder, or all in it but what cargo does not count
+/// either, which are hidden files, build output and other packages.
+fn package_files(manifest: &Path, target_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let folder = manifest.parent().unwrap_or(manifest);
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {
+        entries.push(entry.map_err(Error::io(folder))?.path());
+    }
+    let is_left_out = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with('.')
+            || target_dir.starts_with(path)
+            || path.join("CACHEDIR.TAG").exists()
+            || path.join("Cargo.toml").exists()
+    };
+    if !entries.iter().any(is_left_out) {
+        return Ok(vec![folder.to_path_buf()]);
+    }
+    entries.retain(|path| !is_left_out(path));
+    Ok(entries)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_what_describes_the_outer_build_is_removed() {
-        for name in [
-            "CARGO",
-            "CARGO_PKG_NAME",
-            "CARGO_ENCODED_RUSTFLAGS",
-            "CARGO_TARGET_DIR",
-            "CARGO_BUILD_TARGET",
-            "CARGO_FEATURE_X",
-            "RUSTC",
-            "RUSTC_WRAPPER",
-            "RUSTFLAGS",
-            "RUSTUP_TOOLCHAIN",
-        ] {
-            assert!(is_inherited(OsStr::new(name)), "{name}");
-        }
-        for name in
-            ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_MAKEFLAGS", "RUSTUP_HOME", "PATH", "HOME"]
-        {
-            assert!(!is_inherited(OsStr::new(name)), "{name}");
-        }
-    }
-
-    #[test]
     fn dependency_files_are_read_with_escaped_spaces() {
         let paths = dependencies("/out/lib.d: /a/b.rs /with\\ space/c.rs\n\n/a/b.rs:\n");
         assert_eq!(paths, [PathBuf::from("/a/b.rs"), PathBuf::from("/with space/c.rs")]);
+        let paths = dependencies("C:\\out\\lib.d: C:\\a\\b.rs C:\\with\\ space\\c.rs\n");
+        assert_eq!(paths, [PathBuf::from("C:\\a\\b.rs"), PathBuf::from("C:\\with space\\c.rs")]);
+    }
+
+    #[test]
+    fn a_package_is_its_folder_or_what_counts_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = folder.path().join("Cargo.toml");
+        std::fs::create_dir(folder.path().join("src")).unwrap();
+        std::fs::write(&manifest, "").unwrap();
+        let files = || {
+            let mut files = package_files(&manifest, Path::new("/elsewhere")).unwrap();
+            files.sort();
+            files
+        };
+        assert_eq!(files(), [folder.path()]);
+        for (inside, file) in [("target", "CACHEDIR.TAG"), ("part", "Cargo.toml"), (".git", "a")] {
+            std::fs::create_dir(folder.path().join(inside)).unwrap();
+            std::fs::write(folder.path().join(inside).join(file), "").unwrap();
+            assert_eq!(files(), [manifest.clone(), folder.path().join("src")]);
+            std::fs::remove_dir_all(folder.path().join(inside)).unwrap();
+        }
     }
 }

@@ -9,29 +9,31 @@
 //! were read: the record beside it lists them. Cargo itself would compile each time, because the library that it waits
 //! for is never linked.
 
-use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::compile::{Compiled, KernelCrate, compile};
 use crate::error::Error;
+use crate::lock;
+use crate::messages::files;
+use crate::record::{self, LOCK_FILE, Origin, hash};
 use crate::toolchain::Toolchain;
+
+/// What the names of kept files begin with.
+const PREFIX: &str = "kernels-";
 
 /// What cargo writes to a target folder that it makes.
 const TARGET_DIR_MARK: &str = "CACHEDIR.TAG";
 
 /// How kernels are compiled and joined: PTX that was made otherwise is other PTX.
-const HOW: [&str; 5] = [
+const HOW: [&str; 6] = [
     include_str!("compile.rs"),
     include_str!("directives.rs"),
+    include_str!("environment.rs"),
     include_str!("items.rs"),
     include_str!("messages.rs"),
     include_str!("units.rs"),
 ];
-
-/// The versions of all that a crate depends on.
-const LOCK_FILE: &str = "Cargo.lock";
 
 /// The PTX of one architecture.
 #[derive(Debug)]
@@ -40,17 +42,6 @@ pub struct Kept {
     pub ptx: String,
     /// What it was made of.
     pub origin: Origin,
-}
-
-/// What PTX was made of, and what the compiler said of that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// Every file whose change makes it stale.
-    pub files: Vec<PathBuf>,
-    /// Every environment variable whose change does.
-    pub variables: Vec<String>,
-    /// The compiler's warnings.
-    pub warnings: Vec<String>,
 }
 
 /// The folder for what is kept: in the target folder that `out_dir` lies in, in `out_dir` itself where there is none.
@@ -68,19 +59,20 @@ pub fn ptx(
     target_dir: &Path,
 ) -> Result<Kept, Error> {
     fs::create_dir_all(target_dir).map_err(Error::io(target_dir))?;
-    let lock_path = target_dir.join("lock");
-    let lock = File::create(&lock_path).map_err(Error::io(&lock_path))?;
-    unless_unsupported(lock.lock()).map_err(Error::io(&lock_path))?;
+    let _lock = lock::take(&target_dir.join("lock"))?;
 
     // Each crate has PTX of its own, and each way to compile it.
-    let name = format!("kernels-{:016x}", hash(&(kernel_crate, toolchain, HOW)));
+    let of_crate = format!("{PREFIX}{:016x}-", hash(&(kernel_crate, toolchain)));
+    let name = format!("{of_crate}{:016x}", hash(&HOW));
     let ptx_path = target_dir.join(&name).with_extension("ptx");
     let record_path = target_dir.join(&name).with_extension("inputs");
-    let read = |path| fs::read_to_string(path).map_err(Error::io(path));
+    let read = |path| fs::read(path).map_err(Error::io(path));
     if ptx_path.exists() && record_path.exists() {
-        let origin = recorded(&read(&record_path)?);
+        // What is no text was damaged.
+        let ptx = String::from_utf8(read(&ptx_path)?).unwrap_or_default();
+        let origin = record::true_one(&String::from_utf8_lossy(&read(&record_path)?), &ptx);
         if let Some(origin) = origin.filter(|of| holds_all(&of.files, kernel_crate, toolchain)) {
-            return Ok(Kept { ptx: read(&ptx_path)?, origin });
+            return Ok(Kept { ptx, origin });
         }
         // Without it nothing is known of what the compiler is about to write.
         fs::remove_file(&record_path).map_err(Error::io(&record_path))?;
@@ -89,27 +81,38 @@ pub fn ptx(
     let begun = std::time::SystemTime::now();
     let Compiled { sources, variables, warnings } =
         compile(toolchain, kernel_crate, arch, target_dir, &ptx_path)?;
+    let ptx = fs::read_to_string(&ptx_path).map_err(Error::io(&ptx_path))?;
     let files = inputs(&sources, kernel_crate, toolchain);
     // What was written meanwhile may be another than what was compiled. Cargo itself writes the lock file.
-    let unchanged = |path: &PathBuf| {
-        let written = fs::metadata(path).and_then(|file| file.modified());
-        path.ends_with(LOCK_FILE) || written.is_ok_and(|time| time < begun)
+    let written_since = |path: &&PathBuf| {
+        !path.ends_with(LOCK_FILE) && record::changed(path).is_ok_and(|time| time >= begun)
     };
-    let is_unchanged = files.iter().all(unchanged);
-    let origin = Origin { files, variables: variables.into_iter().collect(), warnings };
-    if let Some(record) = is_unchanged.then(|| record(&origin)).flatten() {
-        fs::write(&record_path, record).map_err(Error::io(&record_path))?;
+    let is_unchanged = files.iter().find(written_since).is_none();
+    let mut origin = Origin { files, variables: variables.into_iter().collect(), warnings };
+    match record::of(&origin, &ptx) {
+        Ok(record) if is_unchanged => {
+            fs::write(&record_path, record).map_err(Error::io(&record_path))?;
+            remove_others(target_dir, &of_crate, &name)?;
+        }
+        Ok(_) => {}
+        Err(problem) => {
+            origin.warnings.push(format!("kernels are compiled in each build, for {problem}"));
+        }
     }
-    Ok(Kept { ptx: read(&ptx_path)?, origin })
+    Ok(Kept { ptx, origin })
 }
 
-/// Whether a file is locked. Some file systems have no locks (a few of networks): there builds go on without, as those
-/// of cargo do.
-fn unless_unsupported(locked: io::Result<()>) -> io::Result<()> {
-    match locked {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        other => other,
+/// Removes what is kept of the same crate as earlier versions of this one compiled it.
+fn remove_others(target_dir: &Path, of_crate: &str, name: &str) -> Result<(), Error> {
+    for ending in ["ptx", "inputs"] {
+        for path in files(target_dir, ending)? {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            if stem.starts_with(of_crate) && stem != name {
+                fs::remove_file(&path).map_err(Error::io(&path))?;
+            }
+        }
     }
+    Ok(())
 }
 
 /// Everything that PTX is made of: sources, the manifests above them, and what lies around the crate.
@@ -142,87 +145,20 @@ fn holds_all(inputs: &[PathBuf], kernel_crate: &KernelCrate, toolchain: &Toolcha
     around(kernel_crate, toolchain).iter().all(|file| inputs.contains(file))
 }
 
-/// What lines of a record begin with.
-const FILE: &str = "file";
-const VARIABLE: &str = "variable";
-const WARNING: &str = "warning";
-
-/// A line for each file with the hash of its contents, for each variable with that of its value, and for each warning;
-/// none where one cannot be read or written down.
-fn record(origin: &Origin) -> Option<String> {
-    let Origin { files, variables, warnings } = origin;
-    let file =
-        |path: &PathBuf| Some((FILE, hash(&fs::read(path).ok()?), path.to_str()?.to_owned()));
-    let variable = |name: &String| (VARIABLE, hash(&std::env::var_os(name)), name.clone());
-    let warning = |text: &String| (WARNING, 0, text.clone());
-    let of_files = files.iter().map(file).collect::<Option<Vec<_>>>()?;
-    let others = variables.iter().map(variable).chain(warnings.iter().map(warning));
-    let line = |(kind, hash, text): (&str, u64, String)| {
-        (!text.contains('\n')).then(|| format!("{kind} {hash:016x} {text}\n"))
-    };
-    of_files.into_iter().chain(others).map(line).collect()
-}
-
-/// What a record tells, if it is still true.
-fn recorded(record: &str) -> Option<Origin> {
-    let mut origin = Origin::default();
-    for line in record.lines() {
-        let (kind, rest) = line.split_once(' ')?;
-        let text = rest.split_once(' ')?.1.to_owned();
-        match kind {
-            FILE => origin.files.push(text.into()),
-            VARIABLE => origin.variables.push(text),
-            WARNING => origin.warnings.push(text),
-            _ => return None,
-        }
-    }
-    (self::record(&origin)? == record).then_some(origin)
-}
-
-/// The same for the same value in all runs of a program. Where another compiler's differ, everything is compiled once
-/// more.
-pub fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_true_until_a_file_changes_or_is_gone() {
+    fn what_earlier_versions_kept_of_a_crate_goes() {
         let folder = tempfile::tempdir().unwrap();
-        let files = [folder.path().join("a b.rs"), folder.path().join("c.rs")];
-        for file in &files {
-            fs::write(file, "one").unwrap();
+        let names = ["kernels-1-1.ptx", "kernels-1-2.inputs", "kernels-1-2.ptx", "kernels-2-1.ptx"];
+        for name in names {
+            fs::write(folder.path().join(name), "").unwrap();
         }
-        let origin = Origin {
-            files: files.to_vec(),
-            variables: vec!["PATH".into(), "NOBODY_SETS_THIS".into()],
-            warnings: vec!["src/lib.rs:1:1: a warning".into()],
-        };
-        let written = record(&origin).unwrap();
-        assert_eq!(recorded(&written).unwrap(), origin);
-        fs::write(&files[0], "two").unwrap();
-        assert_eq!(recorded(&written), None);
-        fs::write(&files[0], "one").unwrap();
-        assert_eq!(recorded(&written).unwrap(), origin, "the contents count, not the time");
-        for (old, new) in [("PATH", "HOME"), ("NOBODY_SETS_THIS", "PATH")] {
-            assert_eq!(recorded(&written.replace(old, new)), None, "another value");
-        }
-        fs::remove_file(&files[1]).unwrap();
-        assert_eq!(recorded(&written), None);
-        assert_eq!(record(&origin), None);
-        assert_eq!(recorded("no record"), None);
-    }
-
-    #[test]
-    fn a_file_system_without_locks_stops_nobody() {
-        assert!(unless_unsupported(Ok(())).is_ok());
-        assert!(unless_unsupported(Err(io::ErrorKind::Unsupported.into())).is_ok());
-        assert!(unless_unsupported(Err(io::ErrorKind::PermissionDenied.into())).is_err());
+        remove_others(folder.path(), "kernels-1-", "kernels-1-1").unwrap();
+        let left = names.map(|name| folder.path().join(name).exists());
+        assert_eq!(left, [true, false, false, true]);
     }
 
     #[test]

@@ -18,8 +18,10 @@
 //! |---|---|
 //! | [`toolchain`] | finds a compiler that has the source of the standard library |
 //! | `kept` | looks for PTX of the same source, of this build or another in the same target folder |
+//! | `record` | says whether it still is what the compiler would make |
 //! | `compile` | runs its cargo on the kernel crate, once an architecture |
-//! | `messages` | reads what cargo and rustc tell: warnings, and environment variables that were read |
+//! | `environment` | keeps from that cargo what is meant for the outer one |
+//! | `messages` | reads what cargo and rustc tell: warnings, and what was read |
 //! | `units` | joins the texts that come of that, since rustc compiles parts of a crate at the same time |
 //! | `directives` | moves launch bounds from `#[kernel(..)]` to the entries |
 //! | `split` | makes one PTX module of each entry and what it reaches |
@@ -34,11 +36,14 @@ pub mod toolchain;
 
 mod compile;
 mod directives;
+mod environment;
 mod error;
 mod items;
 mod kept;
+mod lock;
 mod messages;
 mod modules;
+mod record;
 mod split;
 mod units;
 
@@ -49,6 +54,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::compile::KernelCrate;
 use crate::kept::Kept;
+use crate::record::hash;
 use crate::toolchain::{Search, TOOLCHAIN_VARIABLE, Toolchain};
 
 pub use crate::error::Error;
@@ -56,6 +62,10 @@ pub use crate::modules::{PtxModule, PtxModules};
 
 /// How many of the compiler's warnings about a kernel crate are passed on.
 const MOST_WARNINGS: usize = 20;
+
+/// What to do where `cargo vendor` has copied a package that has its kernels in one of its own.
+const WITHOUT_VENDORING: &str = ". `cargo vendor` has copied this package, and leaves out packages in its folder: \
+     depend on a checkout by `path` instead, such as a submodule";
 
 /// A kernel crate to compile, and how.
 #[derive(Clone, Debug)]
@@ -163,8 +173,9 @@ impl CudaBuilder {
         // A program that is started in a folder that is not there is said not to be there itself.
         let manifest = self.kernel_crate.folder.join("Cargo.toml");
         if !manifest.is_file() {
+            let hint = if is_vendored(&manifest) { WITHOUT_VENDORING } else { "" };
             return Err(Error::Configuration(format!(
-                "there is no kernel crate: {} does not exist",
+                "there is no kernel crate: {} does not exist{hint}",
                 manifest.display()
             )));
         }
@@ -256,7 +267,7 @@ impl Prepared {
     fn modules_dir(&self) -> PathBuf {
         let kernel_crate = &self.builder.kernel_crate;
         let name = kernel_crate.folder.file_name().unwrap_or_default().to_string_lossy();
-        let way = kept::hash(&(kernel_crate, &self.toolchain));
+        let way = hash(&(kernel_crate, &self.toolchain));
         self.out_dir.join("ptx").join(format!("{name}-{way:016x}"))
     }
 
@@ -296,6 +307,11 @@ impl Prepared {
         }
         Ok(modules)
     }
+}
+
+/// Whether a path lies in a package that `cargo vendor` has copied.
+fn is_vendored(path: &Path) -> bool {
+    path.ancestors().any(|folder| folder.join(".cargo-checksum.json").is_file())
 }
 
 /// An absolute path; a relative one starts at the package of the build script.

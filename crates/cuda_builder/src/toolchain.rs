@@ -16,7 +16,7 @@ pub const TOOLCHAIN_VARIABLE: &str = "CUDA_BUILDER_TOOLCHAIN";
 pub const MINIMUM_RELEASE: (u32, u32) = (1, 95);
 
 /// Where a sysroot keeps the source of the standard library.
-const LIBRARY_SOURCE: &str = "lib/rustlib/src/rust/library";
+pub(crate) const LIBRARY_SOURCE: &str = "lib/rustlib/src/rust/library";
 
 /// A compiler and its cargo that can compile kernels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,11 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
+    /// The folder that its cargo lies in `bin` of.
+    pub(crate) fn sysroot(&self) -> &Path {
+        self.cargo.parent().and_then(Path::parent).unwrap_or(&self.cargo)
+    }
+
     /// The names of the architectures that the compiler knows; none where it does not tell.
     pub(crate) fn archs(&self) -> Vec<String> {
         let list = ask(&self.rustc, &["--print", "target-cpus", "--target", TARGET]);
@@ -94,7 +99,7 @@ impl Search {
     /// [`Error::ExplicitToolchain`] where the explicit one cannot, [`Error::NoToolchain`] where none can.
     pub fn find(&self) -> Result<Toolchain, Error> {
         if let Some(sysroot) = &self.explicit {
-            let rustc = sysroot.join("bin/rustc");
+            let rustc = program(&sysroot.join("bin"), "rustc");
             return examine(&rustc).map_err(|reason| {
                 Error::ExplicitToolchain(Rejected {
                     path: sysroot.clone(),
@@ -108,11 +113,11 @@ impl Search {
             self.building.iter().map(|rustc| (rustc.clone(), "builds this crate", false));
         // A folder with a `rustup` holds its proxies. They stand for the toolchain that is building, or where nothing
         // is for an unknown one.
-        let has_proxies = |folder: &Path| folder.join("rustup").exists();
+        let has_proxies = |folder: &Path| program(folder, "rustup").exists();
         let system = self
             .system
             .iter()
-            .map(|folder| (folder.join("rustc"), "of the system", has_proxies(folder)))
+            .map(|folder| (program(folder, "rustc"), "of the system", has_proxies(folder)))
             .filter(|(_, _, is_proxy)| !is_proxy || self.building.is_none())
             .filter(|(rustc, ..)| rustc.exists());
         let mut rejected = Vec::new();
@@ -131,10 +136,15 @@ impl Search {
 /// itself to everything that it starts.
 fn building_compiler(rustc: Option<OsString>, cargo: Option<OsString>) -> Option<PathBuf> {
     let beside_cargo = || {
-        let rustc = PathBuf::from(cargo?).with_file_name("rustc");
+        let rustc = program(Path::new(&cargo?).parent()?, "rustc");
         rustc.exists().then_some(rustc)
     };
     rustc.map(PathBuf::from).or_else(beside_cargo)
+}
+
+/// A program in a folder, as this system names it.
+fn program(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// Why a proxy of rustup is not taken.
@@ -162,7 +172,8 @@ fn examine(rustc: &Path) -> Result<Toolchain, String> {
     }
 
     // `rustc` itself may be rustup's proxy; the sysroot's own programs are not.
-    let (own_rustc, own_cargo) = (sysroot.join("bin/rustc"), sysroot.join("bin/cargo"));
+    let bin = sysroot.join("bin");
+    let (own_rustc, own_cargo) = (program(&bin, "rustc"), program(&bin, "cargo"));
     if !own_cargo.exists() {
         return Err(format!("{} is not installed", own_cargo.display()));
     }

@@ -204,8 +204,8 @@ fn builds_in_one_target_folder_share_what_they_compile() {
 
 /// Two crates, and of the first several architectures: each has its own modules, in the order asked for.
 #[test]
-fn crates_are_built_at_once() {
-    let folder = folder_in_target("at_once");
+fn crates_that_are_built_together_keep_their_order() {
+    let folder = folder_in_target("together_in_order");
     let first = kernel_crate(&folder.join("first"), KERNELS).archs(["sm_75", "sm_80"]);
     let second = kernel_crate(&folder.join("second"), KERNELS).arch("sm_80").features(["twice"]);
     let built = cuda_builder::build_all([first, second]).unwrap();
@@ -285,4 +285,14 @@ fn a_folder_without_a_crate_is_named() {
             "{error}"
         );
     }
+}
+
+/// `cargo vendor` copies the package of a build script without packages in it.
+#[test]
+fn a_crate_that_was_not_vendored_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(".cargo-checksum.json"), "{}").unwrap();
+    let builder = CudaBuilder::new(folder.path().join("kernels")).arch("sm_80");
+    let error = builder.out_dir(folder.path().join("out")).build().unwrap_err().to_string();
+    assert!(error.contains("cargo vendor") && error.contains("`path`"), "{error}");
 }

@@ -35,3 +35,16 @@ fn builds_with_one_folder_keep_their_modules() {
     // The same once more is in the same place.
     assert_eq!(plain().build().unwrap(), built[0]);
 }
+
+/// Two builds that want the same folder at the same time, as those of two profiles may.
+#[test]
+fn builds_at_the_same_time_wait_for_each_other() {
+    let folder = folder_in_target("same_time");
+    let plain = kernel_crate(&folder, KERNELS).arch("sm_80");
+    let builders = [plain.clone(), plain.features(["twice"])];
+    let built = builders.map(|builder| std::thread::spawn(|| builder.build().unwrap()));
+    let counts = built.map(|modules| text(&modules.join().unwrap(), "sm_80", "count"));
+    for (count, value) in counts.iter().zip(["111111", "222222"]) {
+        assert!(count.contains(value), "{count}");
+    }
+}
