@@ -54,12 +54,19 @@ EOF
     exit 1
 }
 
+# Runs a command for so many seconds at most, where the system can end it.
+within() {
+    local seconds=$1
+    shift
+    if command -v timeout >/dev/null; then timeout "$seconds" "$@"; else "$@"; fi
+}
+
 with_rustup() {
     command -v rustup >/dev/null || return 1
     say "asking rustup for the component rust-src (at most $component_timeout s)"
     local log
     log=$(mktemp)
-    if timeout "$component_timeout" rustup component add rust-src </dev/null >"$log" 2>&1; then
+    if within "$component_timeout" rustup component add rust-src </dev/null >"$log" 2>&1; then
         rm -f "$log"
         finish_if_ready "done"
         say "the toolchain is not new enough with it"
@@ -71,6 +78,15 @@ with_rustup() {
     return 1
 }
 
+# The version of the compiler that apt would install. The language of messages is that of the lines looked for.
+apt_candidate() {
+    LC_ALL=C apt-cache policy "${debian_packages[0]}" 2>/dev/null |
+        awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
+}
+
+# Whether a version such as 1.96.0+dfsg1-1 is that of a compiler that can do it.
+is_new_enough() { [[ $1 =~ ^([0-9]+:)?1\.([0-9]+)\. ]] && ((BASH_REMATCH[2] >= minimum_minor)); }
+
 with_apt() {
     [[ -r /etc/debian_version ]] && command -v apt-get >/dev/null || return 1
     local root=()
@@ -79,13 +95,29 @@ with_apt() {
         root=(sudo)
     fi
     say "installing Debian's compiler and its library source: ${debian_packages[*]}"
-    local log
+    local log candidate
     log=$(mktemp)
-    if "${root[@]}" apt-get update >"$log" 2>&1 </dev/null &&
-        "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-            apt-get install --yes --no-install-recommends "${debian_packages[@]}" >>"$log" 2>&1 </dev/null; then
+    if ! "${root[@]}" apt-get update >"$log" 2>&1 </dev/null; then
+        say "apt-get update failed:"
+        show_end_of "$log"
+    fi
+    candidate=$(apt_candidate)
+    if ! is_new_enough "$candidate"; then
+        rm -f "$log"
+        say "nothing was installed: apt knows ${debian_packages[0]} ${candidate:-not at all}, and" \
+            "1.$minimum_minor is needed; Debian's security updates have newer ones"
+        return 1
+    fi
+    # These packages conflict with others of a compiler, which apt would remove.
+    if "${root[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-remove --no-install-recommends "${debian_packages[@]}" >"$log" 2>&1 </dev/null; then
         rm -f "$log"
         finish_if_ready "done"
+        say "apt-get installed $candidate, which does not compile kernels: no library source lies beside /usr/bin/rustc"
+    elif grep -q "^The following packages will be REMOVED" "$log"; then
+        say "apt-get would have to remove what conflicts with it, which is left to you:"
+        sed -n '/^The following packages will be REMOVED/,/^[^ ]/{/^ /p}' "$log" >&2
+        rm -f "$log"
     else
         say "apt-get failed:"
         show_end_of "$log"
@@ -101,6 +133,7 @@ with_rustup || with_apt || {
 setup: no toolchain with the source of the standard library could be installed. Do one of these by hand:
   with rustup:  rustup toolchain install, then rustup component add rust-src
   on Debian:    apt-get install ${debian_packages[*]}
+  elsewhere:    your system's package of the library source, often named rust-src, beside its rustc and cargo
 Rust 1.$minimum_minor or newer is needed. For a toolchain elsewhere set CUDA_BUILDER_TOOLCHAIN to its sysroot.
 EOF
     exit 1
