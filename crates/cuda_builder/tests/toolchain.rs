@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cuda_builder::Error;
-use cuda_builder::toolchain::{Search, TOOLCHAIN_VARIABLE};
+use cuda_builder::toolchain::{MINIMUM_RELEASE, Search, TOOLCHAIN_VARIABLE};
 use tempfile::TempDir;
 
 /// A sysroot whose `rustc` is a script that answers like a compiler of some release.
@@ -29,6 +29,27 @@ fn sysroot(folder: &Path, release: &str, has_source: bool) -> PathBuf {
         fs::write(source.join("lib.rs"), "").unwrap();
     }
     folder.to_path_buf()
+}
+
+/// The release and the packages stand in texts and in a script, too.
+#[test]
+fn all_say_the_same_of_what_is_needed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let (major, minor) = MINIMUM_RELEASE;
+    for (path, text) in [
+        ("setup.sh", format!("\nreadonly minimum_minor={minor}\n")),
+        ("Cargo.toml", format!("\nrust-version = \"{major}.{minor}\"\n")),
+        ("README.md", format!("Rust {major}.{minor} or newer")),
+        ("docs/use-as-a-dependency.md", format!("Rust {major}.{minor} or newer")),
+        ("crates/cuda_builder/src/lib.rs", format!("rustc {major}.{minor} or newer")),
+    ] {
+        assert!(read(path).contains(&text), "{text:?} in {path}");
+    }
+    let script = read("setup.sh");
+    let packages = script.split_once("debian_packages=(").unwrap().1.split_once(')').unwrap().0;
+    let message = Search::default().find().unwrap_err().to_string();
+    assert!(message.contains(&format!("apt-get install {packages}\n")), "{message}");
 }
 
 fn temporary() -> TempDir {
