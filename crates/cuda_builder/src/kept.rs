@@ -84,10 +84,10 @@ pub fn ptx(
     let ptx = fs::read_to_string(&ptx_path).map_err(Error::io(&ptx_path))?;
     let files = inputs(&sources, kernel_crate, toolchain);
     // What was written meanwhile may be another than what was compiled. Cargo itself writes the lock file.
-    let written_since = |path: &&PathBuf| {
+    let written_since = |path: &PathBuf| {
         !path.ends_with(LOCK_FILE) && record::changed(path).is_ok_and(|time| time >= begun)
     };
-    let is_unchanged = files.iter().find(written_since).is_none();
+    let is_unchanged = !files.iter().any(written_since);
     let mut origin = Origin { files, variables: variables.into_iter().collect(), warnings };
     match record::of(&origin, &ptx) {
         Ok(record) if is_unchanged => {

@@ -43,14 +43,13 @@ mod kept;
 mod lock;
 mod messages;
 mod modules;
+mod parallel;
 mod record;
 mod split;
 mod units;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::compile::KernelCrate;
 use crate::kept::Kept;
@@ -157,7 +156,9 @@ impl CudaBuilder {
     ///
     /// Prints the lines by which cargo runs the build script again when a source file of the kernel crate or of its
     /// path dependencies has changed, or an environment variable that it reads (`env!`, or a build script's
-    /// `cargo:rerun-if-env-changed`), and only then; and the compiler's warnings about these files.
+    /// `cargo:rerun-if-env-changed`), and only then; and the compiler's warnings about these files. If a build script of
+    /// these packages says not what it reads (`cargo:rerun-if-..`), any file of its package counts as a source, as for
+    /// cargo.
     ///
     /// # Errors
     /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.
@@ -222,29 +223,17 @@ pub fn build_all(
 fn compile_all(crates: &[Prepared]) -> Vec<Result<Vec<Kept>, Error>> {
     // The last architecture of a crate comes first: they are listed from old to new, and what is only for new ones
     // takes longest.
-    let archs = |of: &Prepared| (0..of.builder.archs.len()).rev();
     let todo: Vec<_> = crates
         .iter()
-        .enumerate()
-        .flat_map(|(i, of)| archs(of).map(move |arch| (i, arch)))
+        .flat_map(|of| of.builder.archs.iter().rev().map(move |arch| (of, arch)))
         .collect();
-    let jobs = std::env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
-    let jobs = jobs.unwrap_or(1).clamp(1, todo.len().max(1));
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                while let Some(&place) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (of, arch) = place;
-                    let result = crates[of].compile(&crates[of].builder.archs[arch]);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(place, result);
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values();
-    crates.iter().map(|of| results.by_ref().take(archs(of).len()).collect()).collect()
+    let mut results = parallel::map(&todo, |(of, arch)| of.compile(arch)).into_iter();
+    let mut of_crate = |of: &Prepared| {
+        let mut kept: Vec<_> = results.by_ref().take(of.builder.archs.len()).collect();
+        kept.reverse();
+        kept.into_iter().collect()
+    };
+    crates.iter().map(&mut of_crate).collect()
 }
 
 /// A builder that lacks nothing.
@@ -302,7 +291,7 @@ impl Prepared {
             }
             modules.add(arch, &self.modules_dir().join(arch), &split)?;
             if let Some(folder) = &self.builder.copy_to {
-                modules::write_modules(&folder.join(arch), &split)?;
+                modules::write_modules(&folder.join(arch), &split, &[modules::PLAIN])?;
             }
         }
         Ok(modules)

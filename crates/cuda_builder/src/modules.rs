@@ -10,12 +10,16 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 use crate::error::Error;
+use crate::parallel;
 
 /// How hard PTX is packed, of 10. More takes twice the time for a hundredth of the bytes.
 const EFFORT: u8 = 6;
 
+/// What the names of modules end in.
+pub(crate) const PLAIN: &str = ".ptx";
+
 /// What the names of packed modules end in.
-const PACKED: &str = "zz";
+const PACKED: &str = ".ptx.zz";
 
 /// One PTX module: a kernel compiled for one architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,18 +122,19 @@ impl PtxModules {
         folder: &Path,
         split: &[(String, String)],
     ) -> Result<(), Error> {
-        write_modules(folder, split)?;
-        for (entry, ptx) in split {
-            let path = file(folder, entry);
-            let packed = packed_file(&path);
+        write_modules(folder, split, &[PLAIN, PACKED])?;
+        // Takes seconds where the build script is not optimised.
+        let packed_bytes =
+            parallel::map(split, |(entry, ptx)| pack(ptx, &file(folder, entry, PACKED)));
+        for ((entry, ptx), packed_bytes) in split.iter().zip(packed_bytes) {
             self.modules.push(PtxModule {
                 entry: entry.clone(),
                 arch: arch.to_string(),
                 isa: isa(ptx)?,
                 bytes: ptx.len(),
-                packed_bytes: pack(ptx, &packed)?,
-                path,
-                packed,
+                packed_bytes: packed_bytes?,
+                path: file(folder, entry, PLAIN),
+                packed: file(folder, entry, PACKED),
             });
         }
         Ok(())
@@ -155,13 +160,9 @@ fn named_from(folder: &Path, file: &Path, out_dir: Option<&Path>) -> PathBuf {
     way(folder).or_else(|| way(out_dir?)).unwrap_or_else(|| file.to_path_buf())
 }
 
-fn file(folder: &Path, entry: &str) -> PathBuf {
-    folder.join(entry).with_extension("ptx")
-}
-
-/// The packed file of a PTX file, beside it.
-fn packed_file(path: &Path) -> PathBuf {
-    path.with_extension(format!("ptx.{PACKED}"))
+/// The file of a kernel whose name ends so.
+fn file(folder: &Path, entry: &str, ending: &str) -> PathBuf {
+    folder.join(format!("{entry}{ending}"))
 }
 
 /// The version of the `.version` directive, which comes before anything but comments.
@@ -188,22 +189,25 @@ fn pack(ptx: &str, path: &Path) -> Result<usize, Error> {
     Ok(packed.len())
 }
 
-/// Makes the PTX files of a folder exactly these modules. Packed files of others are removed with them.
-pub(crate) fn write_modules(folder: &Path, split: &[(String, String)]) -> Result<(), Error> {
+/// Makes the PTX files of a folder exactly these modules. Of files with these endings those of others are removed.
+pub(crate) fn write_modules(
+    folder: &Path,
+    split: &[(String, String)],
+    endings: &[&str],
+) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     for (entry, ptx) in split {
-        write_if_changed(&file(folder, entry), ptx)?;
+        write_if_changed(&file(folder, entry, PLAIN), ptx)?;
     }
     for old in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-        let path = old.map_err(Error::io(folder))?.path();
-        let ours =
-            path.extension().is_some_and(|extension| extension == "ptx" || extension == PACKED);
-        let current = |(entry, _): &(String, String)| {
-            let file = file(folder, entry);
-            path == packed_file(&file) || path == file
+        let old = old.map_err(Error::io(folder))?;
+        let name = old.file_name();
+        let name = name.to_string_lossy();
+        let Some(entry) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else {
+            continue;
         };
-        if ours && !split.iter().any(current) {
-            std::fs::remove_file(&path).map_err(Error::io(&path))?;
+        if !split.iter().any(|(current, _)| current == entry) {
+            std::fs::remove_file(old.path()).map_err(Error::io(&old.path()))?;
         }
     }
     Ok(())
@@ -318,13 +322,26 @@ mod tests {
         let kept = folder.path().join("a.ptx");
         let time = || std::fs::metadata(&kept).unwrap().modified().unwrap();
         let before = time();
-        std::fs::write(folder.path().join("notes.txt"), "not ours").unwrap();
-
+        for other in ["notes.txt", "mine.zz"] {
+            std::fs::write(folder.path().join(other), "not ours").unwrap();
+        }
         written(folder.path(), &["a"]);
         let names = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
         let mut names: Vec<_> = names.collect();
         names.sort();
-        assert_eq!(names, ["a.ptx", "a.ptx.zz", "notes.txt"]);
+        assert_eq!(names, ["a.ptx", "a.ptx.zz", "mine.zz", "notes.txt"]);
         assert_eq!(time(), before);
+    }
+
+    /// A folder of the user may hold packed files of his own.
+    #[test]
+    fn of_copies_only_ptx_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for old in ["old.ptx", "old.ptx.zz"] {
+            std::fs::write(folder.path().join(old), "").unwrap();
+        }
+        write_modules(folder.path(), &split(&["a"]), &[PLAIN]).unwrap();
+        let left = ["a.ptx", "old.ptx", "old.ptx.zz"].map(|name| folder.path().join(name).exists());
+        assert_eq!(left, [true, false, true]);
     }
 }
