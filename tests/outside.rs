@@ -89,12 +89,14 @@ fn a_package_with_what_the_instructions_say_multiplies_matrices() {
         assert!(!config.exists(), "{} would hide what is missing", config.display());
     }
     let toml = instructions("toml");
-    let [dependency, config] = &toml[..] else { panic!("two blocks of TOML: {toml:?}") };
+    let [dependency, config, profiles] = &toml[..] else {
+        panic!("three blocks of TOML: {toml:?}")
+    };
     assert!(dependency.contains(ROOT) && config.contains(ROOT), "{toml:?}");
     fs::create_dir_all(package.join("src")).unwrap();
     fs::create_dir_all(package.join(".cargo")).unwrap();
     let manifest = include_str!("outside/Cargo.toml.in");
-    fs::write(package.join("Cargo.toml"), manifest.to_owned() + dependency).unwrap();
+    fs::write(package.join("Cargo.toml"), manifest.to_owned() + dependency + profiles).unwrap();
     fs::write(package.join(".cargo/config.toml"), config).unwrap();
     fs::write(package.join("src/main.rs"), include_str!("outside/product.rs")).unwrap();
 
