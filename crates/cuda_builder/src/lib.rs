@@ -156,9 +156,9 @@ impl CudaBuilder {
     ///
     /// Prints the lines by which cargo runs the build script again when a source file of the kernel crate or of its
     /// path dependencies has changed, or an environment variable that it reads (`env!`, or a build script's
-    /// `cargo:rerun-if-env-changed`), and only then; and the compiler's warnings about these files. If a build script of
-    /// these packages says not what it reads (`cargo:rerun-if-..`), any file of its package counts as a source, as for
-    /// cargo.
+    /// `cargo:rerun-if-env-changed`), and only then; and the compiler's warnings about these files. If a build script
+    /// of these packages says not what it reads (`cargo:rerun-if-..`), any file of its package counts as a source, as
+    /// for cargo.
     ///
     /// # Errors
     /// See [`Error`]. The message of [`Error::Compile`] is the compiler's own.

@@ -1,5 +1,5 @@
-//! What the inner cargo tells besides PTX: the warnings of the compiler, the environment variables that were read on the
-//! way, and packages that may have read any of their files.
+//! What the inner cargo tells besides PTX: the warnings of the compiler, the environment variables that were read on
+//! the way, and packages that may have read any of their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

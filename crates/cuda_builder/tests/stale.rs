@@ -44,6 +44,11 @@ fn write(folder: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+/// A number that is another in each run, for sources of which nothing is to be kept.
+fn now() -> u128 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos()
+}
+
 /// Whether a path, or a folder that it lies in, is among those whose change runs the build script again.
 fn is_watched(printed: &str, path: &Path) -> bool {
     let watched = lines(printed, "cargo:rerun-if-changed");
@@ -212,9 +217,7 @@ fn the_linker_of_the_host_is_the_users() {
     let variable = format!("CARGO_TARGET_{}_LINKER", host.to_uppercase().replace('-', "_"));
     for (i, name) in [&*variable, "RUSTC_LINKER"].into_iter().enumerate() {
         let folder = crate_named(&format!("linker{i}"), KERNELS);
-        // Another one each time: cargo keeps what it has linked.
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
-        write(&folder, "build.rs", &format!("fn main() {{ println!(\"{time}\"); }}"));
+        write(&folder, "build.rs", &format!("fn main() {{ println!(\"{}\"); }}", now()));
         let (linker, used) = (folder.join("linker"), folder.join("used"));
         fs::write(&linker, format!("#!/bin/sh\ntouch '{}'\nexec cc \"$@\"\n", used.display()))
             .unwrap();
@@ -231,7 +234,7 @@ fn architectures_are_compiled_at_once() {
     if is_script() {
         return;
     }
-    let folder = crate_named("at_once", KERNELS);
+    let folder = crate_named("at_once", &format!("{KERNELS}\n// {}\n", now()));
     write(
         &folder,
         "build.rs",
