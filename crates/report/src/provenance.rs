@@ -27,7 +27,7 @@ pub struct Provenance {
     /// Version of the GPU's driver.
     #[serde(default)]
     pub driver: Option<String>,
-    /// Clocks and limits as `nvidia-smi` reports them when the run begins.
+    /// Clocks and limits as `nvidia-smi` reports them when the run begins, or why they are not known.
     #[serde(default)]
     pub clocks: Option<String>,
 }
@@ -70,7 +70,7 @@ impl Provenance {
     }
 }
 
-/// Clocks and limits of the first GPU of this name at this moment, as `nvidia-smi` reports them.
+/// Clocks and limits of the GPU of this name at this moment, as `nvidia-smi` reports them.
 pub fn clocks(device: &str) -> Option<String> {
     ask_for_gpu(device).map(|(_, clocks)| clocks)
 }
@@ -79,7 +79,8 @@ pub fn clocks(device: &str) -> Option<String> {
 const QUERY: &str =
     "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit";
 
-/// Driver and clocks of the first GPU of this name.
+/// Driver and clocks of the GPU of this name. One of several cannot be told from the others by its name: their clocks
+/// are not those of the run.
 fn ask_for_gpu(name: &str) -> Option<(String, String)> {
     let answer = output_of("nvidia-smi", &[QUERY, "--format=csv,noheader"])?;
     driver_and_clocks(&answer, name)
@@ -87,9 +88,13 @@ fn ask_for_gpu(name: &str) -> Option<(String, String)> {
 
 fn driver_and_clocks(answer: &str, name: &str) -> Option<(String, String)> {
     let gpus = answer.lines().filter_map(|line| line.split_once(','));
-    let (_, rest) = gpus.into_iter().find(|(gpu, _)| gpu.trim() == name)?;
-    let (driver, clocks) = rest.split_once(',')?;
-    let clocks = format!("SM now, SM most, memory, power limit: {}", clocks.trim());
+    let gpus: Vec<&str> =
+        gpus.filter(|(gpu, _)| gpu.trim() == name).map(|(_, rest)| rest).collect();
+    let (driver, clocks) = gpus.first()?.split_once(',')?;
+    let clocks = match gpus.len() {
+        1 => format!("SM now, SM most, memory, power limit: {}", clocks.trim()),
+        count => format!("clocks unknown, of {count} GPUs of this name"),
+    };
     Some((driver.trim().to_owned(), clocks))
 }
 
@@ -124,6 +129,15 @@ mod tests {
         );
         assert_eq!(driver_and_clocks(answer, "NVIDIA H100"), None);
         assert_eq!(driver_and_clocks("", "NVIDIA H200"), None);
+    }
+
+    #[test]
+    fn of_several_gpus_of_a_name_no_clocks_are_taken() {
+        let answer = "NVIDIA H200, 580.2, 345 MHz, 1980 MHz, 3201 MHz, 700.00 W\n\
+                      NVIDIA H200, 580.2, 1980 MHz, 1980 MHz, 3201 MHz, 700.00 W";
+        let (driver, clocks) = driver_and_clocks(answer, "NVIDIA H200").unwrap();
+        assert_eq!(driver, "580.2");
+        assert_eq!(clocks, "clocks unknown, of 2 GPUs of this name");
     }
 
     #[test]
