@@ -1,8 +1,9 @@
 //! Which configurations are compared with each other, and what a group of them has in common.
 //!
 //! A mean says something only over groups that are alike in everything else: loop orders are compared over the tiles
-//! that all of them have, stagings likewise, and tiles within one loop order and one staging. Kernels without shared
-//! memory are apart: there are such of tiles that are not staged in every way, and the other way round.
+//! that all of them have, of each size those that all have there; stagings likewise, and tiles within one loop order
+//! and one staging. Kernels without shared memory are apart: there are such of tiles that are not staged in every way,
+//! and the other way round.
 
 use super::{Config, Entry, Record};
 use crate::table::count;
@@ -149,12 +150,7 @@ fn matched<'a, R: Ord>(
     known: &[&str],
 ) -> Vec<Group<'a>> {
     let mut groups = grouped(entries, &key);
-    let mut occurrences: BTreeMap<R, usize> = BTreeMap::new();
-    for group in &groups {
-        for entry in &group.entries {
-            *occurrences.entry(rest(&entry.config)).or_default() += 1;
-        }
-    }
+    let occurrences = occurrences(&groups, &rest);
     let everywhere = groups.len();
     for group in &mut groups {
         group.entries.retain(|entry| occurrences.get(&rest(&entry.config)) == Some(&everywhere));
@@ -162,6 +158,31 @@ fn matched<'a, R: Ord>(
     groups.retain(|group| !group.entries.is_empty());
     groups.sort_by_key(|group| known.iter().position(|name| *name == group.name));
     groups
+}
+
+/// What is compared on one size of groups that were matched over all: those entries whose tile has a result there in
+/// every group that has any there. A sweep that was cut off has not all tiles on its last size.
+pub(super) fn matched_on<'a>(groups: &[Group<'a>], size: usize) -> Vec<Group<'a>> {
+    let has_results = |entry: &Entry| entry.timing(size).is_some() || entry.counts(size).is_some();
+    let mut groups = groups.to_vec();
+    for group in &mut groups {
+        group.entries.retain(|entry| has_results(entry));
+    }
+    let everywhere = groups.iter().filter(|group| !group.entries.is_empty()).count();
+    let occurrences = occurrences(&groups, tiles);
+    for group in &mut groups {
+        group.entries.retain(|entry| occurrences.get(&tiles(&entry.config)) == Some(&everywhere));
+    }
+    groups
+}
+
+/// In how many groups each value of a property occurs.
+fn occurrences<R: Ord>(groups: &[Group<'_>], of: impl Fn(&Config) -> R) -> BTreeMap<R, usize> {
+    let mut occurrences = BTreeMap::new();
+    for entry in groups.iter().flat_map(|group| &group.entries) {
+        *occurrences.entry(of(&entry.config)).or_default() += 1;
+    }
+    occurrences
 }
 
 #[cfg(test)]

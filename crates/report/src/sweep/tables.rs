@@ -1,7 +1,7 @@
 //! A sweep as tables: mean and best by loop order, by block tile, by thread tile, by staging and without shared memory,
 //! and the best of all.
 
-use super::groups::Group;
+use super::groups::{Group, matched_on};
 use super::ranking::{merit, tflops};
 use super::{Counts, Entry, Record};
 use crate::table::{Table, count, or_dash, percent};
@@ -17,6 +17,7 @@ type Need<'a> = (&'a str, &'a dyn Fn(&Group<'_>) -> String);
 
 /// One column over the configurations of a group.
 struct Column {
+    size: usize,
     heading: String,
     value: Value,
     fold: Fold,
@@ -62,7 +63,7 @@ impl Record {
 
         let by_order = |staging: &str| {
             let title = format!("By loop order ({staging}, tiles that all have)");
-            self.of_groups(&title, &self.by_order(staging), &[])
+            self.of_matched_groups(&title, &self.by_order(staging), &[])
         };
         let mut tables: Vec<_> = self.stagings_of_orders().into_iter().map(by_order).collect();
         tables.extend([
@@ -76,12 +77,12 @@ impl Record {
                 &by_thread,
                 &[("threads", &threads), ("registers", &registers)],
             ),
-            self.of_groups(
+            self.of_matched_groups(
                 &format!("By staging ({order}, tiles that all have)"),
                 &self.by_staging(),
                 &[("shared bytes", &shared), ("resident blocks", &resident)],
             ),
-            self.of_groups(
+            self.of_matched_groups(
                 &format!("By shared memory ({order}, tiles that both have)"),
                 &self.by_shared_memory(),
                 &[("registers", &registers), ("resident blocks", &resident)],
@@ -163,17 +164,35 @@ impl Record {
         });
     }
 
+    /// A row a group, whatever else its configurations are.
     fn of_groups(&self, title: &str, groups: &[Group<'_>], needs: &[Need<'_>]) -> Table {
+        self.of_groups_on(title, groups, needs, |_| groups.to_vec())
+    }
+
+    /// A row a group; on each size only what all of them have there.
+    fn of_matched_groups(&self, title: &str, groups: &[Group<'_>], needs: &[Need<'_>]) -> Table {
+        self.of_groups_on(title, groups, needs, |size| matched_on(groups, size))
+    }
+
+    fn of_groups_on<'a>(
+        &self,
+        title: &str,
+        groups: &[Group<'a>],
+        needs: &[Need<'_>],
+        on: impl Fn(usize) -> Vec<Group<'a>>,
+    ) -> Table {
         let columns = self.columns();
         let name = title.split(" (").next().unwrap_or(title).trim_start_matches("By ");
         let mut heading = vec![name.to_owned(), "configurations".to_owned()];
         heading.extend(needs.iter().map(|(heading, _)| (*heading).to_owned()));
         heading.extend(columns.iter().map(|column| column.heading.clone()));
         let mut table = Table::new(self.with_unit(title), heading);
-        for group in groups {
+        let compared: Vec<Vec<Group<'_>>> = columns.iter().map(|column| on(column.size)).collect();
+        for (index, group) in groups.iter().enumerate() {
             let mut row = vec![group.name.clone(), group.entries.len().to_string()];
             row.extend(needs.iter().map(|(_, cell)| cell(group)));
-            row.extend(columns.iter().map(|column| column.cell(group)));
+            let cells = columns.iter().zip(&compared);
+            row.extend(cells.map(|(column, groups)| column.cell(&groups[index])));
             table.rows.push(row);
         }
         table
@@ -188,6 +207,7 @@ impl Record {
         let sizes = self.measured_sizes();
         if !self.is_of_simulator() {
             let column = |size: usize, name: &str, fold| Column {
+                size,
                 heading: format!("{name} {size}"),
                 value: Box::new(move |entry| entry.timing(size).map(|timing| timing.tflops)),
                 fold,
@@ -198,6 +218,7 @@ impl Record {
         }
         let one_size = sizes.len() == 1;
         let column = |size: usize, name: &str, fold, of: fn(&Counts) -> u64| Column {
+            size,
             heading: if one_size { name.to_owned() } else { format!("{name} {size}") },
             value: Box::new(move |entry| entry.counts(size).map(|counts| of(counts) as f64)),
             fold,
@@ -289,6 +310,23 @@ mod tests {
         );
         assert_eq!(row(&table, 0), ["standard", "2", "1.00", "1.50", "2.00", "3.00"]);
         assert_eq!(row(&table, 1), ["k_innermost", "2", "12.5", "15.0", "25.0", "30.0"]);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_compared_over_the_tiles_that_all_have_on_a_size() {
+        let mut record = on_a_gpu();
+        // 64x64x32 with 8x8 a thread is missing on 4096 in one order, as after Ctrl-C.
+        record.results[3].timings.retain(|timing| timing.size == 1024);
+        let table = find(&record.tables(), "By loop order");
+        assert_eq!(row(&table, 0), ["standard", "2", "1.00", "1.50", "1.00", "1.00"]);
+        assert_eq!(row(&table, 1), ["k_innermost", "2", "12.5", "15.0", "20.0", "20.0"]);
+        // Of an order that has nothing there is nothing to compare with.
+        for entry in &mut record.results[..2] {
+            entry.timings.retain(|timing| timing.size == 1024);
+        }
+        let table = find(&record.tables(), "By loop order");
+        assert_eq!(row(&table, 0)[4..], ["-", "-"]);
+        assert_eq!(row(&table, 1)[4..], ["20.0", "20.0"]);
     }
 
     #[test]
