@@ -370,12 +370,14 @@ fn summary(info: &DeviceInfo, measured: &Table) -> Option<(Vec<(String, usize)>,
     losses.sort_by(|a, b| a.0.total_cmp(&b.0));
     let &(worst, worst_shape) = losses.last()?;
     let mean = losses.iter().map(|(loss, _)| loss).sum::<f64>() / losses.len() as f64;
-    Some((wins.collect(), RuleLoss { mean, worst, worst_shape }))
+    Some((wins.collect(), RuleLoss { shapes: losses.len(), mean, worst, worst_shape }))
 }
 
 /// How much slower than the fastest kernel the one is that the rule chooses: the time relative to the fastest, less
 /// one.
 struct RuleLoss {
+    /// Those on which the rule's kernel has a time.
+    shapes: usize,
     mean: f64,
     worst: f64,
     worst_shape: Shape,
@@ -392,6 +394,7 @@ impl campaign::Tables {
                 json!({ "shape": shape.to_string(), "why": why })
             }).collect::<Vec<_>>(),
             "rule": summary.map(|(_, loss)| json!({
+                "shapes": loss.shapes,
                 "mean_loss": loss.mean,
                 "worst_loss": loss.worst,
                 "worst_shape": loss.worst_shape.to_string(),
@@ -410,8 +413,9 @@ impl campaign::Tables {
             let rows = wins.into_iter().map(|(name, count)| vec![name, count.to_string()]);
             text += &table(&["kernel", "fastest on"], rows);
             text += &format!(
-                "\nThe rule alone would be {:.1} % slower on average, {:.0} % at worst ({}).\n",
+                "\nThe rule alone would be {:.1} % slower on average over {} shapes, {:.0} % at worst ({}).\n",
                 loss.mean * 100.0,
+                loss.shapes,
                 loss.worst * 100.0,
                 loss.worst_shape
             );

@@ -115,11 +115,13 @@ fn wins(measured: &Value, section: &mut Section) {
     wins.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     let number = |place: &str| measured.pointer(place).and_then(Value::as_f64);
     if let (Some(mean), Some(worst)) = (number("/rule/mean_loss"), number("/rule/worst_loss")) {
+        // Shapes on which the rule's kernel has no time are in no mean. Older documents do not say how many are.
+        let shapes = measured.pointer("/rule/shapes").and_then(Value::as_u64);
         section.notes.push(format!(
             "{kind}: without measured times the choice would be {:.1} % slower on average over {} shapes, {:.1} % at \
              worst ({}).",
             100.0 * mean,
-            entries.len(),
+            shapes.unwrap_or(entries.len() as u64),
             100.0 * worst,
             text_at(measured, "/rule/worst_shape")
         ));
@@ -225,6 +227,17 @@ mod tests {
         assert!(
             section.notes[0].contains("5.0 % slower on average over 3 shapes, 50.0 % at worst")
         );
+    }
+
+    #[test]
+    fn shapes_without_a_time_of_the_rule_are_in_no_mean() {
+        let section = tune(&json!({
+            "tables": [{
+                "dtype": "f32", "entries": [{ "fastest": "a" }, { "fastest": "b" }],
+                "rule": { "shapes": 1, "mean_loss": 0.05, "worst_loss": 0.5, "worst_shape": "1 x 2 x 3" },
+            }],
+        }));
+        assert!(section.notes[0].contains("on average over 1 shapes"), "{:?}", section.notes);
     }
 
     #[test]
