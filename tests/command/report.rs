@@ -1,6 +1,6 @@
 //! `regemm report`: pages and pictures of what other subcommands print.
 
-use crate::harness::{FILE, USAGE, fail, listing, succeed};
+use crate::harness::{FILE, USAGE, VERIFICATION, fail, listing, succeed, with_fake_gpu};
 use scraper::{Html, Selector};
 use std::fs;
 use std::path::Path;
@@ -81,6 +81,33 @@ fn records_of_all_benchmarks_are_shown() {
     assert!(folder.path().join("drawn/gemm-f16.svg").exists());
     let measured = format!("traffic --formulas --dtype f16 --measured {}", named[0]);
     fail(folder.path(), &measured, FILE, &["cargo bench --bench gemm", "one of the ladder"]);
+}
+
+/// By a driver that computes nothing: a GPU all of whose results are wrong, beside a processor that is right.
+#[test]
+fn a_ladder_without_a_right_result_is_no_simulator_and_says_what_was_wrong() {
+    let folder = folder();
+    let at = folder.path();
+    let line = "ladder --cpu --sizes 16 --kernels naive,tiled16 --json";
+    let output = with_fake_gpu(at).args(line.split_whitespace()).output().expect("started");
+    assert_eq!(output.status.code(), Some(VERIFICATION));
+    fs::write(at.join("ladder.json"), &output.stdout).expect("written");
+    succeed(at, "report ladder.json -o page.html");
+    let page = Html::parse_document(&fs::read_to_string(at.join("page.html")).expect("the page"));
+    let headings = texts(&page, "h2, h3");
+    assert!(headings.iter().any(|heading| heading == "Wrong results"), "{headings:?}");
+    assert!(!headings[0].contains("simulator"), "{headings:?}");
+    let lines = texts(&page, "li");
+    for kernel in ["naive_f32 on 16: ", "tiled16_f32 on 16: "] {
+        assert!(lines.iter().any(|line| line.starts_with(kernel)), "{lines:?}");
+    }
+    assert!(texts(&page, "th").iter().any(|cell| cell == "processor, f32"));
+
+    let line = "ladder --sizes 16 --kernels naive --json";
+    let output = with_fake_gpu(at).args(line.split_whitespace()).output().expect("started");
+    fs::write(at.join("wrong.json"), &output.stdout).expect("written");
+    let line = "traffic --formulas --size 16 --measured wrong.json";
+    fail(at, line, FILE, &["wrong.json", "no kernel had a right result"]);
 }
 
 #[test]

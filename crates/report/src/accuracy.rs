@@ -43,6 +43,9 @@ pub struct Record {
     pub data: Vec<Data>,
     /// A point a mode, kind of data and depth.
     pub points: Vec<Point>,
+    /// Why it ended before all was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
 }
 
 /// A kind of operands.

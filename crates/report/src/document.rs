@@ -7,8 +7,10 @@ use serde_json::Value;
 /// A document that a report can show.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
-    /// A record of the benchmark of the ladder, or `regemm ladder --json` on a GPU.
+    /// A record of the benchmark of the ladder.
     Ladder(ladder::Record),
+    /// `regemm ladder --json` on a GPU.
+    Climb(ladder::Climb),
     /// `regemm ladder --json` on the simulator, which counts and gives no times.
     Counts(Value),
     /// A record of the benchmark that puts the library beside the vendor's.
@@ -108,7 +110,7 @@ impl Document {
     /// What it is, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
-            Document::Ladder(_) | Document::Counts(_) => "ladder",
+            Document::Ladder(_) | Document::Climb(_) | Document::Counts(_) => "ladder",
             Document::Versus(_) => "gemm",
             Document::Sweep(_) => "sweep",
             Document::Pipelining(_) => "pipelining",
@@ -116,6 +118,16 @@ impl Document {
             Document::Occupancy(_) => "occupancy",
             Document::Traffic(_) => "traffic",
             Document::Tune(_) => "tune",
+        }
+    }
+
+    /// What it is, for whoever needs another one.
+    pub fn description(&self) -> String {
+        match self {
+            Document::Ladder(_) | Document::Versus(_) => {
+                format!("a record of `cargo bench --bench {}`", self.kind())
+            }
+            _ => format!("the output of `regemm {}`", self.kind()),
         }
     }
 }
@@ -143,13 +155,10 @@ fn shown(
     Err(DocumentError::Incomplete { kind, why })
 }
 
-/// `regemm ladder --json`: a record if it has times, else counts.
+/// `regemm ladder --json`: counts if it is of the simulator, else times.
 fn ladder_run(value: Value) -> Result<Document, DocumentError> {
     let run: ladder::command::Run = read("the output of `regemm ladder`", value.clone())?;
-    Ok(match run.record() {
-        Some(record) => Document::Ladder(record),
-        None => Document::Counts(value),
-    })
+    Ok(if run.is_of_simulator() { Document::Counts(value) } else { Document::Climb(run.climb()) })
 }
 
 #[cfg(test)]
@@ -190,7 +199,10 @@ mod tests {
             let document =
                 Document::parse(&format!(r#"{{"command": "{kind}", {parts}}}"#)).unwrap();
             assert_eq!(document.kind(), kind);
+            assert_eq!(document.description(), format!("the output of `regemm {kind}`"));
         }
+        let ladder = Document::Ladder(ladder::synthetic::record());
+        assert_eq!(ladder.description(), "a record of `cargo bench --bench ladder`");
     }
 
     #[test]

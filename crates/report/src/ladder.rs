@@ -5,6 +5,8 @@ pub(crate) mod command;
 pub(crate) mod synthetic;
 pub mod tables;
 
+pub use command::Climb;
+
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +61,23 @@ pub struct Entry {
 /// The name of the vendor's library among the contenders.
 pub const VENDOR: &str = "cuBLASLt";
 
+/// How the name of the host's processor begins among the contenders.
+pub const PROCESSOR: &str = "processor";
+
 impl Entry {
     /// Whether this is the vendor's library.
     pub fn is_vendor(&self) -> bool {
         self.name == VENDOR
+    }
+
+    /// Whether this is the host's processor.
+    pub fn is_processor(&self) -> bool {
+        self.name.starts_with(PROCESSOR)
+    }
+
+    /// Whether this is a kernel.
+    pub fn is_kernel(&self) -> bool {
+        !self.is_vendor() && !self.is_processor()
     }
 }
 
@@ -88,9 +103,9 @@ impl Round {
         }
     }
 
-    /// The contenders that are not the vendor's library.
+    /// The kernels.
     pub fn rungs(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| !entry.is_vendor())
+        self.entries.iter().filter(|entry| entry.is_kernel())
     }
 
     /// The fastest kernel.
@@ -101,6 +116,11 @@ impl Round {
     /// Speed of the vendor's library in TFLOP/s.
     pub fn vendor_tflops(&self) -> Option<f64> {
         self.entries.iter().find(|entry| entry.is_vendor()).map(|entry| entry.tflops)
+    }
+
+    /// Speed of the host's processor in TFLOP/s.
+    pub fn processor_tflops(&self) -> Option<f64> {
+        self.entries.iter().find(|entry| entry.is_processor()).map(|entry| entry.tflops)
     }
 }
 

@@ -83,6 +83,7 @@ impl Section {
     pub fn new(document: &Document) -> Section {
         match document {
             Document::Ladder(record) => ladder::measured(record),
+            Document::Climb(climb) => ladder::climbed(climb),
             Document::Counts(document) => ladder::counted(document),
             Document::Versus(record) => versus::versus(record),
             Document::Sweep(record) => sweep::sweep(record),
@@ -102,6 +103,12 @@ fn slug(text: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
         .collect();
     separated.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+/// Lists with their headings, without those that are empty.
+fn lists<const N: usize>(lists: [(&str, Vec<String>); N]) -> Vec<(String, Vec<String>)> {
+    let full = lists.into_iter().filter(|(_, lines)| !lines.is_empty());
+    full.map(|(title, lines)| (title.to_owned(), lines)).collect()
 }
 
 /// A text in a JSON document; empty where it has none there.

@@ -35,5 +35,6 @@ pub fn record() -> Record {
         wrong: Vec::new(),
         data: kinds.map(data).into(),
         points,
+        stopped: None,
     }
 }

@@ -44,6 +44,8 @@ impl Record {
             self.missing.iter().map(|missing| format!("without {}: {}", missing.mode, missing.why)),
         );
         remarks.extend(self.wrong.iter().map(|wrong| format!("WRONG: {wrong}")));
+        let ended = |why| format!("ended before all was measured: {why}");
+        remarks.extend(self.stopped.iter().map(ended));
         remarks
     }
 

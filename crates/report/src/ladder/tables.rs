@@ -1,14 +1,24 @@
 //! The ladder as tables, and as a page of Markdown.
 
 use super::{Entry, Record, Round, VENDOR};
-use crate::table::{Table, or_dash};
+use crate::table::{Table, or_dash, percent};
 use std::fmt::Write;
 
 impl Record {
     /// Speeds, their ratios to the vendor's library and to the peak, how much the samples scatter, and errors: a row a
     /// contender, a column a size. What was not measured has no table.
     pub fn tables(&self) -> Vec<Table> {
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        self.tables_with("Share of the peak without tensor cores", |entry, _| {
+            Some(entry.tflops / self.peak?)
+        })
+    }
+
+    /// The same with shares of another peak.
+    pub(super) fn tables_with(
+        &self,
+        of_peak: &str,
+        share: impl Fn(&Entry, &Round) -> Option<f64>,
+    ) -> Vec<Table> {
         let mut tables =
             vec![self.table("TFLOP/s", |entry, _| Some(format!("{:.2}", entry.tflops)))];
         if self.rounds.iter().any(|round| round.vendor_tflops().is_some()) {
@@ -16,10 +26,15 @@ impl Record {
                 Some(format!("{:.3}", entry.tflops / round.vendor_tflops()?))
             }));
         }
-        if let Some(peak) = self.peak {
-            tables.push(
-                self.table("Share of the peak", |entry, _| Some(percent(entry.tflops / peak))),
-            );
+        if self.rounds.iter().any(|round| round.processor_tflops().is_some()) {
+            tables.push(self.table("Ratio to the processor", |entry, round| {
+                Some(format!("{:.3}", entry.tflops / round.processor_tflops()?))
+            }));
+        }
+        let has_share =
+            |round: &Round| round.entries.iter().any(|entry| share(entry, round).is_some());
+        if self.rounds.iter().any(has_share) {
+            tables.push(self.table(of_peak, |entry, round| share(entry, round).map(percent)));
         }
         tables.push(self.table("Spread of the samples (quartiles / median)", |entry, _| {
             Some(percent(entry.spread))
@@ -74,7 +89,7 @@ impl Record {
                 "- peak {peak:.1} TFLOP/s without tensor cores ({multiprocessors} multiprocessors)"
             )?;
         }
-        if let Some(vendor) = self.vendor() {
+        for vendor in self.vendor() {
             writeln!(text, "- {vendor}")?;
         }
         writeln!(
@@ -85,19 +100,35 @@ impl Record {
         self.tables().iter().try_for_each(|table| write!(text, "\n{}", table.markdown()))
     }
 
-    /// Which vendor's library was measured, or why none was.
-    pub fn vendor(&self) -> Option<String> {
-        let first = self.rounds.first()?;
-        let none = || {
-            format!("no vendor library: {}", first.without_vendor.as_deref().unwrap_or("unknown"))
+    /// Which vendor's library was measured, or why none was; with the sizes where that is not the same for all.
+    pub fn vendor(&self) -> Vec<String> {
+        let words = |round: &Round| match (&round.vendor, &round.without_vendor) {
+            (Some(vendor), _) => vendor.clone(),
+            (None, why) => format!("no vendor library: {}", why.as_deref().unwrap_or("unknown")),
         };
-        Some(first.vendor.clone().unwrap_or_else(none))
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        for round in &self.rounds {
+            let (words, size) = (words(round), round.label());
+            match found.iter_mut().find(|(known, _)| *known == words) {
+                Some((_, sizes)) => sizes.push(size),
+                None => found.push((words, vec![size])),
+            }
+        }
+        let is_one = found.len() == 1;
+        let line = |(words, sizes): (String, Vec<String>)| match is_one {
+            true => words,
+            false => format!("{words} (at {})", sizes.join(", ")),
+        };
+        found.into_iter().map(line).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Record;
     use super::super::synthetic::record;
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn tables_have_a_row_a_contender_and_a_column_a_size() {
@@ -108,7 +139,7 @@ mod tests {
             [
                 "TFLOP/s",
                 "Ratio to cuBLASLt",
-                "Share of the peak",
+                "Share of the peak without tensor cores",
                 "Spread of the samples (quartiles / median)",
                 "Relative error in norm"
             ]
@@ -131,6 +162,41 @@ mod tests {
         }
         assert_eq!(record.tables().len(), 3);
         assert!(record.markdown().contains("- no vendor library: libcublasLt is missing\n"));
+    }
+
+    #[test]
+    fn pages_of_the_repository_are_made_from_their_records() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/measurements");
+        let mut pages = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy();
+            if !name.contains("-ladder-") || !name.ends_with(".json") {
+                continue;
+            }
+            pages += 1;
+            let record = fs::read_to_string(&path).unwrap();
+            let record: Record = serde_json::from_str(&record).unwrap();
+            let page = fs::read_to_string(path.with_extension("md")).unwrap();
+            assert!(record.markdown() == page, "{name} says something else than its page");
+        }
+        assert!(pages > 2, "{pages}");
+    }
+
+    #[test]
+    fn what_the_vendor_has_is_told_of_every_size() {
+        let mut record = record();
+        record.rounds[0].vendor = None;
+        record.rounds[0].without_vendor = Some("no algorithm".into());
+        assert_eq!(
+            record.vendor(),
+            [
+                "no vendor library: no algorithm (at 1024)",
+                "cuBLASLt 13.1, best of 7 algorithms (at 4096)"
+            ]
+        );
+        let page = record.markdown();
+        assert!(page.contains("\n- cuBLASLt 13.1, best of 7 algorithms (at 4096)\n"), "{page}");
     }
 
     #[test]

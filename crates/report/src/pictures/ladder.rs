@@ -87,9 +87,13 @@ pub(super) fn draw<B: DrawingBackend>(record: &Record, area: &Area<B>) -> Drawn<
     Ok(())
 }
 
-/// The kernels, without the vendor's library.
+/// The kernels, without what they are compared with.
 fn names(record: &Record) -> Vec<&str> {
-    record.contenders().into_iter().filter(|name| *name != VENDOR).collect()
+    let is_kernel = |name: &&str| {
+        let mut rungs = record.rounds.iter().flat_map(Round::rungs);
+        rungs.any(|entry| entry.name == *name)
+    };
+    record.contenders().into_iter().filter(is_kernel).collect()
 }
 
 fn keys(record: &Record) -> Vec<(String, Mark)> {

@@ -1,6 +1,6 @@
 //! A sweep as a section, and the table of pipelining.
 
-use super::{Picture, Section, Subject, slug};
+use super::{Picture, Section, Subject, lists, slug};
 use crate::sweep::Record;
 
 /// A sweep: what won, a heat map a size, the tables, and what did not run.
@@ -25,7 +25,7 @@ pub(super) fn sweep(record: &Record) -> Section {
         // The largest size first: it says most.
         pictures: record.sizes.iter().rev().filter(is_timed).map(picture).collect(),
         tables: record.tables(),
-        lists: lists(record),
+        lists: without_results(record),
         provenance: provenance.clone(),
     }
 }
@@ -42,16 +42,15 @@ pub(super) fn pipelining(record: &Record) -> Section {
         title: format!("Software pipelining in {dtype} on {}", provenance.device),
         notes: tile.into_iter().chain(record.pipelining_verdicts()).collect(),
         tables: record.pipelining(),
-        lists: lists(record),
+        lists: without_results(record),
         provenance: provenance.clone(),
         ..Section::default()
     }
 }
 
-fn lists(record: &Record) -> Vec<(String, Vec<String>)> {
-    let lists = [("Wrong results", record.wrong()), ("Cannot run", record.cannot_run())];
-    let full = lists.into_iter().filter(|(_, lines)| !lines.is_empty());
-    full.map(|(title, lines)| (title.to_owned(), lines)).collect()
+/// What has no results, and why.
+fn without_results(record: &Record) -> Vec<(String, Vec<String>)> {
+    lists([("Wrong results", record.wrong()), ("Cannot run", record.cannot_run())])
 }
 
 #[cfg(test)]

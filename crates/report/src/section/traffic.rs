@@ -106,15 +106,19 @@ pub(super) fn traffic(document: &Value) -> Section {
     } else {
         "Worked out by the formula of each kernel; nothing was counted."
     };
+    let mut notes = vec![
+        source.to_owned(),
+        "A kernel attains at most the peak, and at most what its memories deliver for each operation. Without caches \
+         every sector that a request touches comes from global memory; perfect caches fetch each operand once. Real \
+         caches lie between, so a kernel can be above the first roof."
+            .to_owned(),
+    ];
+    // Where that is another GPU than the one whose roofline it is, the reader sees it beside the title.
+    let measured_on = document.get("measured_on").and_then(Value::as_str);
+    notes.extend(measured_on.map(|name| format!("Measured speeds are those of {name}.")));
     Section {
         title: format!("Traffic at {size} in {dtype}, and the roofline of {}", provenance.device),
-        notes: vec![
-            source.to_owned(),
-            "A kernel attains at most the peak, and at most what its memories deliver for each operation. Without caches \
-             every sector that a request touches comes from global memory; perfect caches fetch each operand once. Real \
-             caches lie between, so a kernel can be above the first roof."
-                .to_owned(),
-        ],
+        notes,
         pictures: roofline.map(picture).into_iter().collect(),
         tables: tables.into_iter().flatten().collect(),
         provenance,
@@ -150,7 +154,10 @@ mod tests {
 
     #[test]
     fn counts_stand_beside_formulas() {
-        let section = traffic(&document(json!({ "global_load_bytes": 1001 })));
+        let mut document = document(json!({ "global_load_bytes": 1001 }));
+        document["measured_on"] = "NVIDIA Other".into();
+        let section = traffic(&document);
+        assert_eq!(section.notes[2], "Measured speeds are those of NVIDIA Other.");
         let global = &section.tables[0];
         assert_eq!(global.heading, ["kernel", "bytes loaded", "formula", "FLOP a byte"]);
         assert_eq!(global.rows, [["tiled16_f32", "1,001", "1,000", "4.000"]]);

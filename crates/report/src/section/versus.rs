@@ -1,8 +1,8 @@
 //! The library beside the vendor's as a section: ratios in a picture, then the tables.
 
-use super::{Picture, Section, Subject, slug};
+use super::{Picture, Section, Subject, lists, slug};
 use crate::table::percent;
-use crate::versus::{CLOSE, Record};
+use crate::versus::{CLOSE, Measured, Record};
 
 /// The picture where there is something to compare with, the tables, and what is missing.
 pub(super) fn versus(record: &Record) -> Section {
@@ -10,7 +10,8 @@ pub(super) fn versus(record: &Record) -> Section {
     let device = &provenance.device;
     let mut notes = vec![
         "What the library chooses by itself, beside the faster of the vendor's libraries: above 1 it is faster, below 1 \
-         slower. Speeds are medians of samples taken in turn, on random data; every result is verified first."
+         slower. Speeds are medians of samples taken in turn, on random data; every result is verified first, and a \
+         wrong one has no speed."
             .to_owned(),
     ];
     notes.extend(record.libraries.iter().map(|library| format!("{library}.")));
@@ -41,10 +42,23 @@ pub(super) fn versus(record: &Record) -> Section {
         notes,
         pictures: picture.into_iter().collect(),
         tables: record.tables(),
+        lists: lists([
+            ("Wrong results", without_speed(record, true)),
+            ("Not computed", without_speed(record, false)),
+        ]),
         provenance: provenance.clone(),
         id,
-        ..Section::default()
     }
+}
+
+/// Who has no speed in which case, a line each: because the result was wrong, or because there was none.
+fn without_speed(record: &Record, wrong: bool) -> Vec<String> {
+    let cases = record.cases.iter();
+    let lines = cases.flat_map(|Measured { case, unsupported, .. }| {
+        let missing = unsupported.iter().filter(move |missing| missing.wrong == wrong);
+        missing.map(move |missing| format!("{} on {}: {}", missing.name, case.label(), missing.why))
+    });
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -62,6 +76,20 @@ mod tests {
         let has = |part: &str| section.notes.iter().any(|note| note.contains(part));
         assert!(has("Not measured: libother: not found."), "{:?}", section.notes);
         assert!(has("cuBLASLt 13.1.0, best of 16."), "{:?}", section.notes);
+    }
+
+    #[test]
+    fn what_has_no_speed_is_told() {
+        let mut record = record();
+        let lines = |record: &Record| versus(record).lists;
+        let lacks = vec!["regemm on 64 of 256: no batches".to_owned()];
+        assert_eq!(lines(&record), [("Not computed".to_owned(), lacks)]);
+        let missing = record.cases.iter_mut().flat_map(|measured| &mut measured.unsupported);
+        for missing in missing {
+            (missing.why, missing.wrong) = ("wrong result of tiled16_f32".into(), true);
+        }
+        let wrong = vec!["regemm on 64 of 256: wrong result of tiled16_f32".to_owned()];
+        assert_eq!(lines(&record), [("Wrong results".to_owned(), wrong)]);
     }
 
     #[test]

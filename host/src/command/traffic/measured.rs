@@ -4,7 +4,7 @@ use super::{Failure, Size};
 use crate::command::report;
 use regemm::kernels::Types;
 use regemm_report::document::Document;
-use regemm_report::ladder::{Record, Round};
+use regemm_report::ladder::{Climb, Record, Round};
 use std::path::Path;
 
 /// Measured speeds of kernels on one size.
@@ -19,19 +19,20 @@ impl Measured {
     pub fn load(path: &Path, size: Size, types: Types) -> Result<Self, Failure> {
         let failure = |problem: String| Failure::file(path, problem);
         match report::read(path)? {
-            Document::Ladder(record) => Self::find(record, size, types).map_err(failure),
+            Document::Climb(climb)
+                if climb.record.rounds.iter().all(|round| round.entries.is_empty()) =>
+            {
+                Err(failure("holds no speeds: no kernel had a right result and a time".to_owned()))
+            }
+            Document::Ladder(record) | Document::Climb(Climb { record, .. }) => {
+                Self::find(record, size, types).map_err(failure)
+            }
             Document::Counts(_) => Err(failure(
                 "holds no speeds: they come from `regemm ladder --json` on a GPU, not from the \
                  simulator"
                     .to_owned(),
             )),
-            Document::Versus(_) => Err(failure(
-                "is a record of `cargo bench --bench gemm`; name one of the ladder".into(),
-            )),
-            other => {
-                let kind = other.kind();
-                Err(failure(format!("is the output of `regemm {kind}`; name one of the ladder")))
-            }
+            other => Err(failure(format!("is {}; name one of the ladder", other.description()))),
         }
     }
 
