@@ -1,8 +1,10 @@
 //! `regemm accuracy`: tables, records and pictures of errors.
 
-use crate::harness::{FILE, USAGE, fail, run, succeed, text};
+use crate::harness::{DEVICE, FILE, INTERRUPTED, USAGE, fail, listing, regemm, run, succeed, text};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 const TINY: &str = "accuracy --device sim --sizes 8,40 --rows 5 --cols 6";
 
@@ -69,6 +71,62 @@ fn a_record_becomes_pictures_and_a_section() {
     }
     assert_eq!(fs::read_to_string(at.join("drawn/accuracy-f32.svg")).unwrap(), svg);
     fail(at, &line, FILE, &["study.json", "--force"]);
+}
+
+/// There is no room for the second depth.
+#[test]
+fn what_came_before_a_failure_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let line =
+        "accuracy --device sim --sizes 8,2147483647 --size 4 --data normal --precisions exact";
+    let output = run(at, &format!("{line} --output study.json --svg study.svg"));
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(DEVICE), "{stderr}");
+    let said = text(&output.stdout);
+    assert!(said.contains("normal: mean 0") && said.contains("ended before all"), "{said}");
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(at.join("study.json")).unwrap()).unwrap();
+    assert_eq!(
+        (record["points"].as_array().unwrap().len(), &record["points"][0]["k"]),
+        (1, &8.into())
+    );
+    assert!(stderr.contains(record["stopped"].as_str().unwrap()), "{stderr}");
+    assert!(at.join("study.svg").exists());
+    succeed(at, "report study.json -o page.html");
+    assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("ended before all"));
+    // Of a study without a point no file is written.
+    let line = line.replace("8,", "") + " --output none.json";
+    fail(at, &line, DEVICE, &[]);
+}
+
+/// Ctrl-C is heard between two precisions.
+#[test]
+fn what_came_before_an_interruption_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    // The first is done at once, all others would take minutes.
+    let line = "accuracy --device sim --sizes 8,20000,20001,20002 --size 64 --output study.json";
+    let mut study = regemm(at)
+        .args(line.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let pid = study.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    let mut said = String::new();
+    BufReader::new(study.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("stopping after this step"), "{said}");
+    let output = study.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(INTERRUPTED));
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(at.join("study.json")).unwrap()).unwrap();
+    let points = record["points"].as_array().unwrap().len();
+    assert!(points > 0 && record["stopped"] == "interrupted", "{record}");
+    assert!(text(&output.stdout).contains("ended before all was measured: interrupted"));
+    assert_eq!(listing(at).len(), 1);
 }
 
 #[test]

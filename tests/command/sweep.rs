@@ -178,6 +178,10 @@ mod with_kernels {
         fail(folder.path(), &other, FILE, &["configurations", "3 in the file, 1 picked"]);
         fs::write(folder.path().join("s.json"), "{").unwrap();
         fail(folder.path(), &format!("{line} --resume"), FILE, &["no record of a sweep"]);
+        let counts = succeed(folder.path(), "ladder --device sim --sizes 8 --kernels naive --json");
+        fs::write(folder.path().join("s.json"), counts).unwrap();
+        let words = ["no record of a sweep", "the output of `regemm ladder`"];
+        fail(folder.path(), &format!("{line} --resume"), FILE, &words);
     }
 
     #[test]
@@ -194,6 +198,32 @@ mod with_kernels {
         let folder = tempfile::tempdir().unwrap();
         let line = "sweep --device sim --order standard --staging async2";
         fail(folder.path(), line, USAGE, &["no such configuration", "64x64x32"]);
+    }
+
+    /// Who continues a sweep has not said that other files may go.
+    #[test]
+    fn continuing_replaces_the_record_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("{FEW} --staging single --output s.json --resume");
+        for (option, name) in [("--csv", "s.csv"), ("--markdown", "s.md")] {
+            fs::write(folder.path().join(name), "precious").unwrap();
+            let line = format!("{line} {option} {name}");
+            fail(folder.path(), &line, FILE, &[name, "exists", "--force"]);
+            assert_eq!(fs::read(folder.path().join(name)).unwrap(), b"precious");
+            succeed(folder.path(), &format!("{line} --force"));
+        }
+    }
+
+    /// There is no room for the second size.
+    #[test]
+    fn what_came_before_a_failure_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let sizes = FEW.replace("--sizes 64", "--sizes 64,2147483647");
+        let line = format!("{sizes} --staging single --csv s.csv");
+        let output = run(folder.path(), &line);
+        assert_eq!(output.status.code(), Some(DEVICE), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("The best 3 on 64"), "{}", text(&output.stdout));
+        assert!(fs::read_to_string(folder.path().join("s.csv")).unwrap().lines().count() > 3);
     }
 
     /// Ctrl-C in the middle: the record is there, and `--resume` makes it whole.

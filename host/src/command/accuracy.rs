@@ -7,12 +7,14 @@
 mod study;
 
 use super::exit::{Failure, with_files};
+use super::interrupt;
 use super::numbers;
 use super::options::{self, DeviceOption, distinct};
 use super::output::{Output, table};
 use super::progress;
 use super::save::Destination;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use indicatif::ProgressBar;
 use regemm::accuracy::{Data, precisions};
 use regemm::{Device, Precision};
 use regemm_report::accuracy::Record;
@@ -21,7 +23,7 @@ use regemm_report::pictures;
 use regemm_report::provenance::Provenance;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use study::Plan;
+use study::{Plan, Watch};
 
 /// Measure how far off products of f32 are: error against depth for every precision and kind of data
 #[derive(clap::Args)]
@@ -76,7 +78,7 @@ Two errors against double precision: in norm, ||D - AB|| / ||AB||, and the large
 A and B hold normal numbers (sums cancel), uniform ones in [0, 1) (nothing cancels), or normal ones spread over 16 \
 powers of two. Every result is verified against the bound of its precision; a wrong one is named, has no error, and \
 the exit code is 1. Precisions that the device cannot compute in are left out, and it says so. The simulator adds as \
-tensor cores do. `cargo bench --bench accuracy` puts the vendor's library beside.
+tensor cores do. Ctrl-C keeps what was measured. `cargo bench --bench accuracy` puts the vendor's library beside.
 
 Examples:
   regemm accuracy
@@ -102,31 +104,58 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let provenance = Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
     let plan = arguments.plan(device.is_sim());
     let bar = progress::bar(plan.trials());
-    let record = study::run(&plan, &device, provenance, &[], &mut |step| {
-        bar.set_message(step);
-        bar.inc(1);
-    })?;
+    interrupt::stop_by_request();
+    let made = study::run(&plan, &device, provenance, &[], &mut Progress(&bar));
     bar.finish_and_clear();
+    let (record, ended) = match made {
+        Ok(record) => (record, Ok(())),
+        Err(cut) => (*cut.record, Err(cut.why)),
+    };
+    let is_empty = record.points.is_empty() && record.wrong.is_empty();
+    let ended = ended.map_err(|why| match (why, &arguments.output) {
+        (Some(error), _) => error.into(),
+        (None, _) if is_empty => {
+            Failure::Interrupted("interrupted; nothing was measured yet".into())
+        }
+        (None, Some(path)) => {
+            let path = path.display();
+            Failure::Interrupted(format!("interrupted; what was measured is in {path}"))
+        }
+        (None, None) => {
+            Failure::Interrupted("interrupted; only what was measured is reported".into())
+        }
+    });
+    if is_empty && ended.is_err() {
+        return ended;
+    }
 
     // What was measured is printed, whether it can be kept or not.
     let kept = [
-        json.map_or(Ok(()), |json| save_json(&record, json)),
+        json.map_or(Ok(()), |json| json.save_json(&record)),
         svg.map_or(Ok(()), |svg| svg.save_drawn(pictures::accuracy(&record).svg())),
         png.map_or(Ok(()), |png| png.save_drawn(pictures::accuracy(&record).png())),
     ];
     output.document(&record)?;
     print(&record, output)?;
-    let found = match &record.wrong[..] {
+    let right = match &record.wrong[..] {
         [] => Ok(()),
         wrong => Err(Failure::Verification(wrong.join("; "))),
     };
-    with_files(found, kept.into_iter().collect())
+    with_files(ended.and(right), kept.into_iter().collect())
 }
 
-fn save_json(record: &Record, json: Destination) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(record);
-    let text = text.map_err(|error| Failure::Usage(error.to_string()))?;
-    json.save_text(&format!("{text}\n"))
+/// Shows what comes next, and hears whether the user wants it to.
+struct Progress<'a>(&'a ProgressBar);
+
+impl Watch for Progress<'_> {
+    fn next(&mut self, product: String) {
+        self.0.set_message(product);
+        self.0.inc(1);
+    }
+
+    fn stops(&self) -> bool {
+        interrupt::requested()
+    }
 }
 
 impl Arguments {
@@ -197,7 +226,8 @@ mod tests {
         let mut steps = Vec::new();
         let provenance = Provenance::gather("simulator", 1, None);
         let record =
-            run(&plan, &Device::sim(), provenance, &others, &mut |step| steps.push(step)).unwrap();
+            run(&plan, &Device::sim(), provenance, &others, &mut |step: String| steps.push(step))
+                .unwrap();
         assert_eq!(steps, ["wide, K = 1", "wide, K = 6", "normal, K = 1", "normal, K = 6"]);
         assert_eq!((record.wrong.len(), record.modes()), (0, vec!["exact", "naive"]));
         assert_eq!(record.points.len(), 8);

@@ -1,26 +1,33 @@
 //! `regemm ladder`: every kernel over a list of sizes.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `cpu` | the same product on the processor |
+//! | `show` | a size as a table and as JSON |
 
 mod cpu;
+mod show;
 
 use self::cpu::OnCpu;
 use super::exit::Failure;
+use super::interrupt;
 use super::left_out::{self, LeftOut};
 use super::numbers;
-use super::options::{self, DeviceOption, Size};
-use super::output::{Output, count, counters_json, multiply_adds, or_dash, seconds, table};
+use super::options::{self, DeviceOption, Size, distinct};
+use super::output::Output;
 use super::progress;
-use super::verdict::{describe, verification_json};
+use super::verdict::describe;
 use indicatif::ProgressBar;
 use ndarray::{Array2, ArrayView2};
 use regemm::kernels::Types;
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, SetLayout, alternate};
 use regemm::verify::{Expectation, Problem, Verification, check_room, check_room_to_verify};
 use regemm::{
-    Accumulator, Counters, Device, Element, Error, Factor, Gemm, KernelChoice, KernelInfo, Layout,
+    Accumulator, Counters, Device, Element, Factor, Gemm, KernelChoice, KernelInfo, Layout,
     Layouts, MatrixView, Yields,
 };
 use regemm_report::provenance::Provenance;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::num::NonZeroUsize;
 
 /// Run all kernels over a list of sizes: speed on a GPU, counters on the simulator, and the error
@@ -72,7 +79,7 @@ struct Rung {
     kernel: &'static KernelInfo,
     verification: Verification,
     counters: Option<Counters>,
-    /// None on the simulator and where the verification failed.
+    /// None on the simulator, where the verification failed, and where measuring has ended before.
     samples: Option<Samples>,
 }
 
@@ -105,7 +112,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let sizes = match (&arguments.sizes[..], device.is_sim()) {
         ([], true) => SIMULATOR_SIZES.map(Size::square).to_vec(),
         ([], false) => GPU_SIZES.map(Size::square).to_vec(),
-        (sizes, _) => sizes.to_vec(),
+        (sizes, _) => distinct(sizes.iter().copied()),
     };
     // One that is named must run.
     let (kernels, left_out) = match &arguments.kernels[..] {
@@ -125,6 +132,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         cpu: arguments.cpu,
         seed: arguments.seed,
     };
+    interrupt::stop_by_request();
     regemm::with_types!(arguments.dtype, climb(&ladder, &sizes, output))
 }
 
@@ -147,9 +155,14 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     let types = Types { factors: T::DTYPE, results: D::DTYPE };
     let mut results = Vec::new();
     let mut wrong = Vec::new();
+    let mut ended = Ok(());
     output.text(format_args!("{}, {}", ladder.device.info().name, types))?;
     for &size in sizes {
-        let climbed = ladder.climb_size::<T, D>(size)?;
+        let mut climbed = Climbed { size, cpu: None, rungs: Vec::new() };
+        ended = ladder.climb_size::<T, D>(&mut climbed);
+        if climbed.rungs.is_empty() {
+            break;
+        }
         ladder.bar.suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(&climbed))))?;
         let Climbed { cpu, rungs, .. } = &climbed;
         for cpu in cpu.iter().filter(|cpu| !cpu.verification.pass()) {
@@ -160,8 +173,14 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
             wrong.push(format!("{name} on {size}: {verdict}"));
         }
         results.push(ladder.json(&climbed));
+        if ended.is_err() {
+            break;
+        }
     }
     ladder.bar.finish_and_clear();
+    if results.is_empty() {
+        return ended;
+    }
     let left_out = left_out::reasons(ladder.left_out.iter().map(|(_, why)| why));
     if !left_out.is_empty() {
         output.text(format_args!("\n{}", left_out.join("\n")))?;
@@ -181,23 +200,28 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         "tensor_peak_flops": info.tensor_peak_flops(T::DTYPE),
         "results": results,
         "left_out": left_out::json(&ladder.left_out),
+        // What was measured before is worth as much.
+        "stopped": ended.as_ref().err().map(Failure::to_string),
     }))?;
+    ended?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::Verification(wrong.join("; "))) }
 }
 
 impl Ladder {
-    /// Verifies all kernels on the same operands, then measures those that are right.
+    /// Verifies all kernels on the same operands, then measures those that are right. What was done before a failure is
+    /// there, too.
     fn climb_size<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
-        size: Size,
-    ) -> Result<Climbed, Failure> {
+        climbed: &mut Climbed,
+    ) -> Result<(), Failure> {
+        let size = climbed.size;
         let (m, n, k) = size.on_host();
         self.bar.set_message(format!("{size}: reference"));
         let mut operands = Rotation::<T, D>::widening(&self.device, self.seed);
         operands.fit(SetLayout::packed_in(self.layouts, m, n, k))?;
-        let mut climbed = self.verify(size, &mut operands)?;
+        self.verify(climbed, &mut operands)?;
         if self.device.is_sim() {
-            return Ok(climbed);
+            return Ok(());
         }
         let rungs = &mut climbed.rungs;
         self.bar.set_message(format!("{size}: measuring"));
@@ -206,16 +230,17 @@ impl Ladder {
         let stream = self.device.stream()?;
         let sampling = Sampling::rounds(self.reps);
         let products = vec![1; right.len()];
-        let samples = alternate::<Error>(&stream, &products, sampling, |contender| {
+        let samples = alternate::<Failure>(&stream, &products, sampling, |contender| {
+            go_on()?;
             let OperandSet { a, b, d, .. } = operands.next_set()?;
             let kernel = KernelChoice::Info(rungs[right[contender]].kernel);
             let (a, b) = self.factors(a, b);
-            Gemm::widening(a, b).kernel(kernel).enqueue(&stream, d).map(drop)
+            Ok(Gemm::widening(a, b).kernel(kernel).enqueue(&stream, d).map(drop)?)
         })?;
         for (rung, samples) in right.into_iter().zip(samples) {
             rungs[rung].samples = Some(samples);
         }
-        Ok(climbed)
+        Ok(())
     }
 
     fn factors<'m, T: Element>(
@@ -228,9 +253,10 @@ impl Ladder {
 
     fn verify<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         &self,
-        size: Size,
+        climbed: &mut Climbed,
         operands: &mut Rotation<T, D>,
-    ) -> Result<Climbed, Failure> {
+    ) -> Result<(), Failure> {
+        let size = climbed.size;
         let (m, n, k) = size.on_host();
         check_room_to_verify(T::DTYPE, (m, n, k))?;
         if self.cpu {
@@ -248,7 +274,8 @@ impl Ladder {
         let expectation = Expectation::<T, D>::new(problem, self.seed).map_err(misfit)?;
         check_room(m.checked_mul(n).and_then(|len| len.checked_mul(size_of::<D>())))?;
         let poison = Array2::from_elem((m, n), D::narrow(D::Acc::constant(f64::NAN)));
-        let verify = |&kernel: &&'static KernelInfo| -> Result<Rung, Failure> {
+        for &kernel in &self.kernels {
+            go_on()?;
             self.bar.set_message(format!("{size}: {}", kernel.name));
             set.d.copy_from(&poison.view())?;
             let (a, b) = self.factors(set.a, set.b);
@@ -257,127 +284,23 @@ impl Ladder {
             let verification =
                 expectation.check(&set.d.view().to_array()?.view()).map_err(misfit)?;
             self.bar.inc(1);
-            Ok(Rung { kernel, verification, counters: report.counters, samples: None })
-        };
-        let rungs = self.kernels.iter().map(verify).collect::<Result<_, _>>()?;
-        let on_cpu = || {
-            self.bar.set_message(format!("{size}: on the processor"));
-            OnCpu::measure([a, b], &expectation, self.reps).map_err(misfit)
-        };
-        Ok(Climbed { size, cpu: self.cpu.then(on_cpu).transpose()?, rungs })
-    }
-
-    fn text(&self, climbed: &Climbed) -> String {
-        let Climbed { size, cpu, rungs } = climbed;
-        let before = |rung: usize| rung.checked_sub(1).map(|before| &rungs[before]);
-        if self.device.is_sim() {
-            let row = |(index, rung): (usize, &Rung)| {
-                let counters = rung.counters.unwrap_or_default();
-                let loads = |counters: &Counters| counters.global_load_elements as f64;
-                let fewer = before(index).and_then(|before| before.counters.as_ref());
-                let mut row = vec![
-                    rung.kernel.name.to_owned(),
-                    count(counters.global_load_elements),
-                    or_dash(fewer.map(|before| times(loads(before) / loads(&counters)))),
-                    count(counters.global_load_sectors),
-                    count(counters.shared_load_wavefronts + counters.shared_store_wavefronts),
-                    count(counters.shared_load_conflicts + counters.shared_store_conflicts),
-                    count(counters.block_barriers),
-                    count(multiply_adds(&counters)),
-                ];
-                row.extend(error(&rung.verification));
-                row
-            };
-            let table = table(&SIMULATOR_HEADING, rungs.iter().enumerate().map(row));
-            return format!(
-                "{table}\nfewer: global loads, relative to the kernel in the row above"
-            );
+            let counters = report.counters;
+            climbed.rungs.push(Rung { kernel, verification, counters, samples: None });
         }
-        let row = |name: String, taken: Option<f64>, before: Option<f64>, rung: Option<&Rung>| {
-            let speed = taken.map(|taken| size.operations() / taken);
-            let share = rung.zip(speed).and_then(|(rung, speed)| self.share_of_peak(rung, speed));
-            vec![
-                name,
-                or_dash(taken.map(seconds)),
-                or_dash(speed.map(|speed| format!("{:.1}", speed / 1e9))),
-                or_dash(before.zip(taken).map(|(before, taken)| times(before / taken))),
-                or_dash(share.map(|share| format!("{:.1} %", share * 100.0))),
-            ]
-        };
-        let of_cpu = cpu.iter().map(|cpu| {
-            let mut row = row(format!("processor, {}", cpu.dtype), cpu.seconds(), None, None);
-            row.extend(error(&cpu.verification));
-            row
-        });
-        let of_rungs = rungs.iter().enumerate().map(|(index, rung)| {
-            let above = match before(index) {
-                Some(above) => above.seconds(),
-                None => cpu.as_ref().and_then(OnCpu::seconds),
-            };
-            let mut row = row(rung.kernel.name.to_owned(), rung.seconds(), above, Some(rung));
-            row.extend(error(&rung.verification));
-            row
-        });
-        let table = table(&GPU_HEADING, of_cpu.chain(of_rungs));
-        format!("{table}\nspeed-up: relative to the row above")
-    }
-
-    /// Of the peak of the units that a rung multiplies with, if known.
-    fn share_of_peak(&self, rung: &Rung, flops: f64) -> Option<f64> {
-        Some(flops / self.device.info().peak_flops_of(rung.kernel)?)
-    }
-
-    fn json(&self, climbed: &Climbed) -> Value {
-        let Climbed { size, cpu, rungs } = climbed;
-        let kernels: Vec<Value> = rungs
-            .iter()
-            .map(|rung| {
-                let taken = rung.seconds();
-                let speed = taken.map(|taken| size.operations() / taken);
-                json!({
-                    "kernel": rung.kernel.name,
-                    "rung": rung.kernel.rung.name(),
-                    "seconds": taken,
-                    "spread": rung.samples.as_ref().map(Samples::spread),
-                    "gflops": speed.map(|speed| speed / 1e9),
-                    "share_of_peak": speed.and_then(|speed| self.share_of_peak(rung, speed)),
-                    "counters": rung.counters.as_ref().map(counters_json),
-                    "verification": verification_json(&rung.verification),
-                })
-            })
-            .collect();
-        let cpu = cpu.as_ref().map(|cpu| cpu.json(size.operations()));
-        json!({ "m": size.m, "n": size.n, "k": size.k, "cpu": cpu, "kernels": kernels })
+        if self.cpu {
+            go_on()?;
+            self.bar.set_message(format!("{size}: on the processor"));
+            let on_cpu = OnCpu::measure([a, b], &expectation, self.reps).map_err(misfit)?;
+            climbed.cpu = Some(on_cpu);
+        }
+        Ok(())
     }
 }
 
-const GPU_HEADING: [&str; 7] =
-    ["kernel", "time", "GFLOP/s", "speed-up", "of peak", "error / bound", "error in norm"];
-
-const SIMULATOR_HEADING: [&str; 10] = [
-    "kernel",
-    "global loads",
-    "fewer",
-    "sectors",
-    "shared passes",
-    "conflicts",
-    "barriers",
-    "FMAs",
-    "error / bound",
-    "error in norm",
-];
-
-/// The two columns of an error.
-fn error(verification: &Verification) -> [String; 2] {
-    let comparison = &verification.comparison;
-    let ratio = if verification.pass() {
-        format!("{:.4}", comparison.max_ratio)
-    } else {
-        "WRONG".to_owned()
-    };
-    [ratio, format!("{:.2e}", comparison.relative_norm_error)]
-}
-
-fn times(factor: f64) -> String {
-    format!("{factor:.2} x")
+/// Fails where the user has asked to stop.
+fn go_on() -> Result<(), Failure> {
+    if interrupt::requested() {
+        return Err(Failure::Interrupted("interrupted; only what was measured is reported".into()));
+    }
+    Ok(())
 }

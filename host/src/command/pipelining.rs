@@ -38,7 +38,7 @@ The rows: one stage, where loading and multiplying take turns; two stages throug
 asynchronous copies with two and three stages; and the pipeline with twice its buffers, which is double buffering on \
 top of it. More buffers take shared memory, and with it resident blocks: the table shows both. On a GPU another table \
 has sizes of so few tiles that each has a multiprocessor to itself: what a slice of K takes in turn with its \
-multiply-adds, and what would be left of it if the shorter of both were hidden.
+multiply-adds, and what would be left of it if the shorter of both were hidden. Ctrl-C keeps what was measured.
 
 The kernels are those of `regemm sweep`, which are part of builds with the feature `sweep` only:
   cargo run --release --features sweep -- pipelining
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         seed: arguments.seed,
         reps: arguments.reps.get(),
     };
-    let record = measure_once(&plan, &device, &mut subjects)?;
+    let (record, ended) = measure_once(&plan, &device, &mut subjects)?;
 
     output.document(&record)?;
     output.text(format_args!(
@@ -85,5 +85,5 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         output.text(format_args!("\nCannot run: {line}"))?;
     }
     output.text(format_args!("\n{}", record.pipelining_verdicts().join("\n")))?;
-    verdict(&record)
+    ended.and_then(|()| verdict(&record))
 }

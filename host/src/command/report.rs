@@ -6,7 +6,6 @@ use super::output::Output;
 use super::save::{Destination, check_distinct};
 use regemm_report::document::Document;
 use regemm_report::html;
-use regemm_report::pictures::PictureError;
 use regemm_report::section::{Picture, Section};
 use serde_json::json;
 use std::fs;
@@ -57,7 +56,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     let mut files = Vec::new();
     if let Some(path) = &arguments.output {
-        let page = html::page(&arguments.title, &sections).map_err(undrawable)?;
+        let page = html::page(&arguments.title, &sections);
+        let page = page.map_err(|error| Failure::file(path, error))?;
         files.push((path.clone(), page.into_bytes()));
     }
     let mut without = Vec::new();
@@ -118,10 +118,6 @@ pub fn read(path: &Path) -> Result<Document, Failure> {
     Document::parse(&text).map_err(|error| Failure::file(path, error))
 }
 
-fn undrawable(error: PictureError) -> Failure {
-    Failure::Usage(error.to_string())
-}
-
 /// Every picture in both formats, with its path.
 fn pictures(
     folder: &Path,
@@ -133,10 +129,11 @@ fn pictures(
     let mut files = Vec::new();
     for (picture, name) in pictures.iter().zip(html::unique(&names)) {
         let drawing = picture.drawing();
-        let svg = drawing.svg().map_err(undrawable)?;
-        let png = drawing.png().map_err(undrawable)?;
-        files.push((folder.join(format!("{name}.svg")), svg.into_bytes()));
-        files.push((folder.join(format!("{name}.png")), png));
+        let [svg, png] = ["svg", "png"].map(|ending| folder.join(format!("{name}.{ending}")));
+        let drawn = drawing.svg().map_err(|error| Failure::file(&svg, error))?;
+        files.push((svg, drawn.into_bytes()));
+        let drawn = drawing.png().map_err(|error| Failure::file(&png, error))?;
+        files.push((png, drawn));
     }
     Ok(files)
 }

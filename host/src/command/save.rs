@@ -10,6 +10,7 @@ use ndarray::ArrayD;
 use npyz::WriterBuilder;
 use regemm::Element;
 use regemm_report::pictures::PictureError;
+use serde::Serialize;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -132,8 +133,15 @@ impl Destination {
         self,
         picture: Result<impl AsRef<[u8]>, PictureError>,
     ) -> Result<(), Failure> {
-        let picture = picture.map_err(|error| Failure::Usage(error.to_string()))?;
+        let picture = picture.map_err(|error| Failure::file(&self.path, error))?;
         self.save_bytes(picture.as_ref())
+    }
+
+    /// Writes a JSON document and finishes the file.
+    pub fn save_json(self, document: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(document);
+        let text = text.map_err(|error| Failure::file(&self.path, error))?;
+        self.save_text(&format!("{text}\n"))
     }
 
     fn fill(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {
@@ -280,5 +288,25 @@ fn cannot_write(error: &io::Error) -> String {
             format!("cannot be written: {error}; raise the limit (ulimit -f), nothing was kept")
         }
         _ => format!("cannot be written: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The options were right.
+    #[test]
+    fn a_picture_that_cannot_be_drawn_is_a_failure_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.svg");
+        let destination = Destination::new(&path, false, &[]).unwrap();
+        let undrawn = Err::<String, _>(PictureError::Draw("a number is not finite".into()));
+        let failure = destination.save_drawn(undrawn).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::File { path: named, .. } if *named == path),
+            "{failure}"
+        );
+        assert!(!path.exists());
     }
 }

@@ -20,7 +20,7 @@ use super::exit::{Failure, with_files};
 use super::numbers;
 use super::options::{self, DeviceOption};
 use super::output::{Output, table};
-use super::save::Destination;
+use super::save::{Destination, check_distinct};
 use super::{interrupt, progress};
 use bench::{Contender, with_bench};
 use campaign::{Campaign, Step, UNITS};
@@ -116,9 +116,11 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         seed: arguments.seed,
         reps: arguments.reps.get(),
     };
+    let paths = [&arguments.output, &arguments.csv, &arguments.markdown];
+    check_distinct(paths.into_iter().flatten().map(PathBuf::as_path))?;
+    // To continue a record is no permission to replace what else is there.
+    drop(Destination::each([&arguments.csv, &arguments.markdown], arguments.force)?);
     let overwrite = arguments.force || arguments.resume;
-    let files = [&arguments.output, &arguments.csv, &arguments.markdown];
-    drop(Destination::each(files, overwrite)?);
     let mut store = Store::new(arguments.output.as_deref(), overwrite)?;
     interrupt::stop_by_request();
 
@@ -128,24 +130,29 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     {
         store::continue_from(&mut record, earlier, path)?;
     }
-    let mut interrupted = false;
+    let mut flow = Ok(ControlFlow::Continue(()));
     if !record.complete {
         let mut campaign = Campaign { record, with_library: true };
-        let flow = pursue(&mut campaign, &device, &mut subjects, &mut store);
+        flow = pursue(&mut campaign, &device, &mut subjects, &mut store);
         record = campaign.record;
-        interrupted = flow?.is_break();
+    }
+    if flow.is_err() && record.measured().is_empty() && record.wrong().is_empty() {
+        // There is nothing to show beside the failure.
+        return flow.map(drop);
     }
     // What was measured is printed, whether it can be kept or not.
     let save = |path: &Option<PathBuf>, text: fn(&Record) -> String| match path {
-        Some(path) => Destination::new(path, overwrite, &[])?.save_text(&text(&record)),
+        Some(path) => Destination::new(path, arguments.force, &[])?.save_text(&text(&record)),
         None => Ok(()),
     };
     let kept = [save(&arguments.csv, Record::csv), save(&arguments.markdown, Record::markdown)];
     report(&record, output)?;
-    let found = if interrupted {
-        Err(Failure::Interrupted(format!("interrupted; {}", store.describe())))
-    } else {
-        verdict(&record)
+    let found = match flow {
+        Err(failure) => Err(failure),
+        Ok(ControlFlow::Break(())) => {
+            Err(Failure::Interrupted(format!("interrupted; {}", store.describe())))
+        }
+        Ok(ControlFlow::Continue(())) => verdict(&record),
     };
     with_files(found, kept.into_iter().collect())
 }
@@ -201,18 +208,28 @@ impl Campaign {
     }
 }
 
-/// A record of these configurations from beginning to end; an interruption ends the process.
+/// A record of these configurations, and how measuring has ended.
 pub fn measure_once(
     plan: &Plan,
     device: &Device,
     subjects: &mut [Subject],
-) -> Result<Record, Failure> {
+) -> Result<(Record, Result<(), Failure>), Failure> {
+    interrupt::stop_by_request();
     let record = plan.record(device, subjects);
     let mut campaign = Campaign { record, with_library: false };
     let mut nowhere = Store::new(None, false)?;
-    // Nobody asks for a stop here, so the record is complete.
-    let _ = pursue(&mut campaign, device, subjects, &mut nowhere)?;
-    Ok(campaign.record)
+    let ended = match pursue(&mut campaign, device, subjects, &mut nowhere) {
+        Ok(ControlFlow::Continue(())) => Ok(()),
+        Ok(ControlFlow::Break(())) => {
+            let why = "interrupted; only what was measured is reported";
+            Err(Failure::Interrupted(why.into()))
+        }
+        Err(failure) => Err(failure),
+    };
+    match ended {
+        Err(failure) if campaign.record.measured().is_empty() => Err(failure),
+        ended => Ok((campaign.record, ended)),
+    }
 }
 
 /// Compiles the kernels, measures what is pending and stores the record, also where measuring fails.

@@ -2,9 +2,11 @@
 
 use regemm::accuracy::{Data, Trial, is_unavailable};
 use regemm::verify::Errors;
-use regemm::{Device, Dtype, Matrix, Precision, Result};
+use regemm::{Device, Dtype, Error, Matrix, Precision, Result};
 use regemm_report::accuracy::{self, Point, Record};
 use regemm_report::provenance::Provenance;
+use std::fmt;
+use std::ops::ControlFlow;
 
 /// What is computed.
 pub struct Plan {
@@ -53,36 +55,97 @@ impl Plan {
             wrong: Vec::new(),
             data: self.data.iter().map(data).collect(),
             points: Vec::new(),
+            stopped: None,
         }
     }
 }
 
-/// Makes a study. `watch` is told what comes next.
+/// Who follows a study: a function that is told what comes next, or somebody who may end it as well.
+pub trait Watch {
+    /// The product that is computed next, in all modes.
+    fn next(&mut self, product: String);
+
+    /// Whether to stop; asked before each mode.
+    fn stops(&self) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(String)> Watch for F {
+    fn next(&mut self, product: String) {
+        self(product);
+    }
+}
+
+/// A study that has ended before all was measured.
+#[derive(Debug)]
+pub struct Cut {
+    /// What was measured until then.
+    pub record: Box<Record>,
+    /// The failure; none where somebody has asked to stop.
+    pub why: Option<Error>,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Some(why) => write!(f, "{why} (after {} points)", self.record.points.len()),
+            None => write!(f, "interrupted after {} points", self.record.points.len()),
+        }
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// Makes a study.
 ///
 /// # Errors
-/// A failure of the device. What it cannot do, and what is wrong, is in the record.
+/// A failure of the device, or that the study was asked to stop, with what was measured until then. What the device
+/// cannot do, and what is wrong, is in the record.
 pub fn run(
     plan: &Plan,
     device: &Device,
     provenance: Provenance,
     others: &[Other<'_>],
-    watch: &mut dyn FnMut(String),
-) -> Result<Record> {
+    watch: &mut dyn Watch,
+) -> std::result::Result<Record, Cut> {
     let mut record = plan.record(provenance);
+    let why = match pursue(&mut record, plan, device, others, watch) {
+        Ok(ControlFlow::Continue(())) => return Ok(record),
+        Ok(ControlFlow::Break(())) => None,
+        Err(error) => Some(error),
+    };
+    record.stopped = Some(why.as_ref().map_or("interrupted".to_owned(), Error::to_string));
+    Err(Cut { record: Box::new(record), why })
+}
+
+fn pursue(
+    record: &mut Record,
+    plan: &Plan,
+    device: &Device,
+    others: &[Other<'_>],
+    watch: &mut dyn Watch,
+) -> Result<ControlFlow<()>> {
     for &data in &plan.data {
         for &k in &plan.depths {
-            watch(format!("{}, K = {k}", data.name()));
+            watch.next(format!("{}, K = {k}", data.name()));
             let mut trial = Trial::new(device, data, (plan.rows, plan.cols, k), plan.seed)?;
             let place = Place { data, k };
             for &precision in &plan.precisions {
-                own(&mut record, &mut trial, place, precision)?;
+                if watch.stops() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                own(record, &mut trial, place, precision)?;
             }
             for other in others {
-                foreign(&mut record, &mut trial, place, other)?;
+                if watch.stops() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                foreign(record, &mut trial, place, other)?;
             }
         }
     }
-    Ok(record)
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Where in a study a product stands.

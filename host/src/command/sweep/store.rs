@@ -2,6 +2,7 @@
 
 use crate::command::exit::Failure;
 use crate::command::save::Destination;
+use regemm_report::document::Document;
 use regemm_report::sweep::{Entry, Record};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,7 @@ impl Store {
     /// The file cannot be written.
     pub fn save(&mut self, record: &Record) -> Result<(), Failure> {
         if let Some(path) = &self.path {
-            let json = serde_json::to_string_pretty(record);
-            let text = json.map_err(|error| Failure::file(path, error))?;
-            Destination::new(path, true, &[])?.save_text(&format!("{text}\n"))?;
+            Destination::new(path, true, &[])?.save_json(record)?;
         }
         self.saved = Instant::now();
         Ok(())
@@ -70,9 +69,13 @@ pub fn load(path: &Path) -> Result<Option<Record>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|error| Failure::file(path, format!("cannot be read: {error}")))?,
     };
-    let record: Record = serde_json::from_str(&text)
-        .map_err(|error| Failure::file(path, format!("is no record of a sweep: {error}")))?;
-    Ok(Some(record))
+    let other = |what: String| Failure::file(path, format!("is no record of a sweep: it {what}"));
+    match Document::parse(&text) {
+        // One of a single tile is another sweep, which is said with all that differs.
+        Ok(Document::Sweep(record) | Document::Pipelining(record)) => Ok(Some(record)),
+        Ok(document) => Err(other(format!("is {}", document.description()))),
+        Err(error) => Err(other(error.to_string())),
+    }
 }
 
 /// Takes over the results of an earlier record of the same sweep.
@@ -184,7 +187,21 @@ mod tests {
         assert!(Store::new(Some(&path), true).is_ok());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
         let failure = load(&path).unwrap_err();
-        assert!(failure.to_string().contains("no record of a sweep"), "{failure}");
+        assert!(failure.to_string().contains("no record of a sweep: it is no JSON"), "{failure}");
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_called_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("counts.json");
+        let counts = r#"{"command": "ladder", "dtype": "f32", "results": [],
+            "device": {"name": "simulator", "multiprocessors": 1}}"#;
+        std::fs::write(&path, counts).unwrap();
+        let failure = load(&path).unwrap_err().to_string();
+        assert!(
+            failure.ends_with("no record of a sweep: it is the output of `regemm ladder`"),
+            "{failure}"
+        );
     }
 
     #[test]
