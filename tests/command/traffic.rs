@@ -105,6 +105,34 @@ fn measured_speeds_stand_beside_the_roofline_of_their_gpu() {
 }
 
 #[test]
+fn speeds_of_another_gpu_are_not_passed_off_as_those_of_the_roofline() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let line = "traffic --formulas --size 512 --dtype f16 --kernels naive --measured ladder.json";
+    fs::write(at.join("ladder.json"), RECORD.replace("NVIDIA L4", "NVIDIA Whatever")).unwrap();
+    fail(at, line, FILE, &["ladder.json", "NVIDIA Whatever", "--gpu"]);
+    for device in ["NVIDIA Whatever", "NVIDIA L4"] {
+        fs::write(at.join("ladder.json"), RECORD.replace("NVIDIA L4", device)).unwrap();
+        let line = format!("{line} --gpu t4 --force --svg roofline.svg");
+        let said = succeed(at, &line);
+        assert!(said.contains("Roofline of Tesla T4"), "{said}");
+        assert!(said.contains(&format!("those of another device: {device}")), "{said}");
+        assert_eq!(said.matches("of peak").count(), 2, "no share of another peak:\n{said}");
+        let svg = fs::read_to_string(at.join("roofline.svg")).unwrap();
+        assert!(svg.contains(&format!("measured on {device}")), "{svg}");
+        let json = succeed(at, &format!("{line} --json"));
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["measured_on"], device);
+        fs::write(at.join("traffic.json"), json).unwrap();
+        succeed(at, "report traffic.json -o page.html --force");
+        let page = fs::read_to_string(at.join("page.html")).unwrap();
+        assert!(page.contains(&format!("Measured speeds are those of {device}.")), "{page}");
+    }
+    // By any name of the same GPU.
+    let said = succeed(at, &format!("{line} --gpu l4"));
+    assert!(!said.contains("another device") && said.contains("4.1 %"), "{said}");
+}
+
+#[test]
 fn the_roofline_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let line = "traffic --formulas --size 512 --svg roofline.svg --png roofline.png";

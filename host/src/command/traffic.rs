@@ -103,6 +103,8 @@ struct Survey {
     gpu: DeviceInfo,
     roofs: Roofs,
     rows: Vec<Row>,
+    /// The name of the device that measured speeds are of.
+    measured_on: Option<String>,
     /// Kernels for which there is no formula.
     left_out: Vec<&'static KernelInfo>,
 }
@@ -126,7 +128,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         Some(path) => Some(Measured::load(path, size, arguments.types)?),
         None => None,
     };
-    let gpu = gpu(arguments.gpu.as_deref(), measured.as_ref())?;
+    let gpu = gpu(arguments, measured.as_ref())?;
     let roofs = Roofs::of(&gpu, arguments.types.factors).ok_or_else(|| {
         let name = &gpu.name;
         Failure::Usage(format!("the peak or bandwidth of {name} is not known; name one by --gpu"))
@@ -151,7 +153,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
 
-    let survey = Survey { problem, size, gpu, roofs, rows, left_out };
+    let measured_on = measured.map(|measured| measured.device().to_owned());
+    let survey = Survey { problem, size, gpu, roofs, rows, measured_on, left_out };
     let picture = survey.roofline();
     // What was counted is printed, whether it can be drawn or not.
     let kept = [
@@ -180,16 +183,32 @@ fn problem(Size { m, n, k }: Size, types: Types) -> Problem {
     Problem { target: types.results, ..Problem::new(types.factors, m, n, k) }
 }
 
-/// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`].
-fn gpu(name: Option<&str>, measured: Option<&Measured>) -> Result<DeviceInfo, Failure> {
-    if let Some(name) = name {
+/// The GPU that is named, or measured on, or here, or else [`DEFAULT_GPU`]. Speeds of one GPU below the roof of another
+/// say nothing, so that one that was measured is not replaced unasked.
+fn gpu(arguments: &Arguments, measured: Option<&Measured>) -> Result<DeviceInfo, Failure> {
+    if let Some(name) = &arguments.gpu {
         return Ok(gpus::find(name)?.info());
     }
     if let Some(gpu) = measured.and_then(|measured| gpus::find(measured.device()).ok()) {
         return Ok(gpu.info());
     }
     let device = Device::auto()?;
-    if device.is_sim() { Ok(gpus::find(DEFAULT_GPU)?.info()) } else { Ok(device.info().clone()) }
+    match (measured, &arguments.measured) {
+        (Some(measured), Some(path)) if measured.device() != device.info().name => {
+            let name = measured.device();
+            let known: Vec<&str> = gpus::known().iter().map(|gpu| gpu.id).collect();
+            Err(Failure::file(
+                path,
+                format!(
+                    "was measured on {name}, whose peak and bandwidth are not known; name the GPU whose roofline it \
+                     is by --gpu, one of {}",
+                    known.join(", ")
+                ),
+            ))
+        }
+        _ if device.is_sim() => Ok(gpus::find(DEFAULT_GPU)?.info()),
+        _ => Ok(device.info().clone()),
+    }
 }
 
 impl Survey {
@@ -197,6 +216,14 @@ impl Survey {
     fn fewer_loads(&self, row: usize) -> Option<f64> {
         let loads = |row: &Row| row.traffic().global_load_bytes as f64;
         Some(loads(&self.rows[row.checked_sub(1)?]) / loads(&self.rows[row]))
+    }
+
+    /// The device that was measured, where it is not the one whose roofline it is.
+    fn measured_elsewhere(&self) -> Option<&str> {
+        let name = self.measured_on.as_deref()?;
+        // A name as it was typed may be another one of the same GPU.
+        let known = gpus::find(name).map_or(name, |gpu| gpu.name);
+        (known != self.gpu.name && name != self.gpu.name).then_some(name)
     }
 
     /// Bytes of A, B and D.
@@ -212,9 +239,11 @@ impl Survey {
             attainable: row.placement.without_caches.flops,
             on_tensor_cores: row.kernel.rung >= Rung::TensorCore,
         });
+        let elsewhere = self.measured_elsewhere();
+        let elsewhere = elsewhere.map_or(String::new(), |name| format!("; measured on {name}"));
         Roofline {
             title: format!(
-                "{}, {} {}: attainable without caches",
+                "{}, {} {}: attainable without caches{elsewhere}",
                 self.gpu.name,
                 self.size,
                 self.problem.types()
@@ -254,6 +283,7 @@ impl Survey {
             "k": self.size.k,
             "dtype": self.problem.types().name(),
             "gpu": self.gpu,
+            "measured_on": self.measured_on,
             "roofs": self.roofs,
             "compulsory_bytes": compulsory_bytes(&self.problem),
             "left_out": self.left_out.iter().map(|kernel| kernel.name).collect::<Vec<_>>(),

@@ -90,6 +90,9 @@ fn write_text(survey: &Survey, text: &mut String) -> std::fmt::Result {
         giga(roofs.bandwidth),
         giga(roofs.shared_bandwidth)
     )?;
+    if let Some(name) = survey.measured_elsewhere() {
+        writeln!(text, "Measured speeds are those of another device: {name}")?;
+    }
     writeln!(text, "{}", roofline(survey))?;
     if let Some(l2) = survey.gpu.l2_bytes {
         let operands = survey.operand_bytes();
@@ -170,8 +173,13 @@ fn roofline(survey: &Survey) -> String {
         "of peak",
         "held back by",
     ];
+    // Of another GPU's peak a speed is no share.
+    let elsewhere = survey.measured_elsewhere().is_some();
     if measured {
-        heading.extend(["measured", "of peak"]);
+        heading.push("measured");
+        if !elsewhere {
+            heading.push("of peak");
+        }
     }
     let speed = |flops: f64| count((flops / 1e9).round() as u64);
     let rows = survey.rows.iter().map(|row| {
@@ -184,7 +192,10 @@ fn roofline(survey: &Survey) -> String {
         line.extend(attainable(row.placement.without_caches));
         line.extend(attainable(row.placement.with_perfect_caches));
         if measured {
-            line.extend([or_dash(row.attained.map(speed)), or_dash(row.attained.map(share))]);
+            line.push(or_dash(row.attained.map(speed)));
+            if !elsewhere {
+                line.push(or_dash(row.attained.map(share)));
+            }
         }
         line
     });
