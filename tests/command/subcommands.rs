@@ -34,6 +34,42 @@ fn ladder_takes_every_type_and_odd_sizes() {
     }
 }
 
+/// There is no room for the second size.
+#[test]
+fn ladder_keeps_what_came_before_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "ladder --device sim --sizes 16,2147483647 --kernels naive --json";
+    let output = run(folder.path(), line);
+    assert_eq!(output.status.code(), Some(DEVICE), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let results = document["results"].as_array().unwrap();
+    assert_eq!((results.len(), &results[0]["m"]), (1, &Value::from(16)));
+    let why = document["stopped"].as_str().unwrap();
+    assert!(text(&output.stderr).contains(why), "{why}");
+    // Of a run that has nothing to show the failure is all there is.
+    let output = run(folder.path(), &line.replace("16,", ""));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["error"]["exit_code"], DEVICE);
+}
+
+#[test]
+fn what_is_named_twice_is_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "ladder --device sim --kernels naive,tiled16,naive_f32 --sizes 16,8,16 --json";
+    let document: Value = serde_json::from_str(&succeed(folder.path(), line)).unwrap();
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "two sizes");
+    let kernels = results[0]["kernels"].as_array().unwrap().iter();
+    let names: Vec<_> = kernels.map(|kernel| kernel["kernel"].as_str().unwrap()).collect();
+    assert_eq!(names, ["naive_f32", "tiled16_f32"]);
+
+    let line = "verify --device sim --seed 3 --cases 1 --json --kernels naive";
+    let once = succeed(folder.path(), &format!("{line} --dtype f32"));
+    assert_eq!(succeed(folder.path(), &format!("{line},naive_f32 --dtype f32,f32")), once);
+    let line = "traffic --formulas --size 64 --kernels naive";
+    assert_eq!(succeed(folder.path(), &format!("{line},naive")), succeed(folder.path(), line));
+}
+
 /// By a driver that computes nothing, so that no kernel is right, and the processor is.
 #[test]
 fn ladder_has_the_processor_for_comparison() {

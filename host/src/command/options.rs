@@ -27,6 +27,19 @@ pub fn distinct<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
+/// Each kernel once, in the order in which they are named first: one may have several names.
+pub fn distinct_kernels(
+    named: impl IntoIterator<Item = &'static KernelInfo>,
+) -> Vec<&'static KernelInfo> {
+    let mut distinct: Vec<&'static KernelInfo> = Vec::new();
+    for kernel in named {
+        if distinct.iter().all(|known| known.name != kernel.name) {
+            distinct.push(kernel);
+        }
+    }
+    distinct
+}
+
 /// Why `auto` takes the simulator.
 pub fn why_no_gpu() -> String {
     match Device::cuda_devices() {
@@ -131,7 +144,9 @@ pub fn kernels(
     if names.is_empty() {
         return kernels_in(Layouts::NN, types, names);
     }
-    names.iter().map(|name| kernels::find_for(name, types)).collect()
+    let named: Result<Vec<_>, _> =
+        names.iter().map(|name| kernels::find_for(name, types)).collect();
+    named.map(distinct_kernels)
 }
 
 /// The kernels of these element types for factors in these layouts, and with these names if some are given; names
@@ -150,7 +165,8 @@ pub fn kernels_in(
         kernels::check_layouts(kernel, layouts)?;
         Ok(kernel)
     };
-    names.iter().map(named).collect()
+    let named: Result<Vec<_>, _> = names.iter().map(named).collect();
+    named.map(distinct_kernels)
 }
 
 /// The failure of a command that shows kernels of precision exact alone, and takes no other.

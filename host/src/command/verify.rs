@@ -3,7 +3,7 @@
 use super::case::{Draw, Outcome};
 use super::exit::Failure;
 use super::numbers;
-use super::options::{self, DeviceOption};
+use super::options::{self, DeviceOption, distinct_kernels};
 use super::output::{Output, count, table};
 use super::{eprintln_quietly, progress};
 use clap::Args;
@@ -85,7 +85,8 @@ struct Record {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let precision = arguments.precision;
-    let mut asked = select(precision, &arguments.dtype, &arguments.kernels)?;
+    let named = options::distinct(arguments.dtype.iter().copied());
+    let mut asked = distinct_kernels(select(precision, &named, &arguments.kernels)?);
     let device = Device::open(arguments.device.device)?;
     if arguments.kernels.is_empty() {
         asked.retain(|kernel| runs(kernel, &device));
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let name = &device.info().name;
         return Err(Failure::Usage(format!("{name} has no kernels of precision {precision}")));
     }
-    let types: Vec<Types> = (arguments.dtype.iter().copied())
+    let types: Vec<Types> = (named.into_iter())
         .filter(|&types| asked.iter().any(|kernel| Types::of(kernel) == types))
         .collect();
     let mut records = Vec::new();
