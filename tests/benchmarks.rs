@@ -1,5 +1,5 @@
-//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, and
-//! that they say so and go.
+//! What the benchmarks do without a GPU: the table of cases, the products and their verification on the simulator, how
+//! they keep records, and that they say so and go.
 
 #[path = "../benches/gemm/cases.rs"]
 mod cases;
@@ -10,18 +10,20 @@ mod check;
 mod common;
 #[path = "../benches/gemm/product.rs"]
 mod product;
+#[path = "benchmarks/programs.rs"]
+mod programs;
 
 use cases::cases;
 use check::Expected;
 use clap::Parser;
+use common::kept;
 use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
 use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16};
+use regemm_report::ladder;
 use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
-use serde_json::Value;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::collections::HashSet;
+use std::path::Path;
 
 /// What all benchmarks read of their command lines.
 #[derive(Parser)]
@@ -166,98 +168,56 @@ fn records_are_written_whole_and_what_is_wrong_with_their_place_shows_early() {
     let path = folder.path().join("2026.01.31-gemm");
     recording(&path).check_place().unwrap();
     for content in ["[1]", "[1, 2]"] {
-        common::write(&path, "json", content).unwrap();
-        let file = folder.path().join("2026.01.31-gemm.json");
+        let file = kept::write(&path, "json", content).unwrap();
+        assert_eq!(file, folder.path().join("2026.01.31-gemm.json"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
-        assert!(common::read::<Vec<u32>>(&file).is_ok());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else stays");
     }
     let missing = folder.path().join("missing").join("gemm");
     for error in [
         recording(&missing).check_place().unwrap_err(),
-        common::write(&missing, "json", "1").unwrap_err(),
-        common::read::<Vec<u32>>(&missing).unwrap_err(),
+        kept::write(&missing, "json", "1").unwrap_err().to_string(),
+        kept::read::<Record>(&missing).unwrap_err(),
     ] {
         assert!(error.contains("missing/gemm"), "{error}");
     }
 }
 
-/// The benchmarks are programs of their own, which only cargo knows where to find: this needs the cargo that runs it.
-fn executables() -> HashMap<String, PathBuf> {
-    let cargo = std::env::var_os("CARGO").expect("start this with `cargo test`");
-    let output = Command::new(cargo)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["bench", "--benches", "--no-run", "--quiet", "--message-format=json"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let benches = messages.filter(|message| message["target"]["kind"][0] == "bench");
-    benches
-        .filter_map(|message| {
-            let name = message["target"]["name"].as_str()?.to_owned();
-            Some((name, message["executable"].as_str()?.into()))
-        })
-        .collect()
-}
-
-/// What a benchmark writes that is started so where there is no GPU.
-#[track_caller]
-fn without_a_gpu(executable: &Path, arguments: &str) -> String {
+/// A time limit, or who is tired of waiting, ends a run without a word.
+#[test]
+fn numbers_are_kept_after_each_case_and_a_failure_ends_the_rest() {
     let folder = tempfile::tempdir().unwrap();
-    // The same as no driver, also on a machine that has one.
-    std::fs::write(folder.path().join("libcuda.so.1"), "not a library").unwrap();
-    let output = Command::new(executable)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(arguments.split_whitespace())
-        .env("LD_LIBRARY_PATH", folder.path())
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{} {arguments}: {errors}", executable.display());
-    String::from_utf8(output.stdout).unwrap()
-}
-
-const NOTHING_TO_MEASURE: &str = "There is nothing to measure: no NVIDIA driver";
-
-#[test]
-fn without_a_gpu_the_benchmarks_say_so_and_succeed() {
-    let executables = executables();
-    for bench in ["ladder", "gemm", "accuracy"] {
-        let text = without_a_gpu(&executables[bench], "--bench");
-        assert!(text.starts_with(NOTHING_TO_MEASURE), "{bench}: {text}");
-    }
-}
-
-/// Those that measure get as far as the lack of a GPU.
-#[test]
-fn commands_of_pages_are_taken() {
-    const PAGES: [&str; 4] =
-        ["README.md", "docs/performance.md", "docs/benchmarks.md", "docs/measurements/README.md"];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pages = PAGES.map(|page| std::fs::read_to_string(root.join(page)).unwrap()).concat();
-    let spans = pages.split("cargo bench --bench ").skip(1);
-    let commands: BTreeSet<(&str, &str)> = spans
-        .filter_map(|span| {
-            // Comments of a shell are none of it.
-            let (command, _) = span.split_once(['`', '#', '\n'])?;
-            Some(command.trim().split_once(" -- ").unwrap_or((command.trim(), "")))
-        })
-        // Of records that the reader is to name.
-        .filter(|(_, arguments)| {
-            !["--from", "A.json"].iter().any(|named| arguments.contains(named))
-        })
-        .collect();
-    assert!(commands.len() > 50, "{commands:?}");
-    let executables = executables();
-    for (bench, arguments) in commands {
-        // `P` stands for any precision.
-        let arguments = arguments.replace("--precision P ", "--precision split ");
-        let text = without_a_gpu(&executables[bench], &arguments);
-        let measures = !arguments.contains("--summary");
-        assert_eq!(measures, text.starts_with(NOTHING_TO_MEASURE), "{bench} {arguments}: {text}");
-    }
+    let path = folder.path().join("ladder");
+    let line = ["bench".as_ref(), "--record".as_ref(), path.as_os_str()];
+    let recording = Arguments::try_parse_from(line).unwrap().recording;
+    let sizes = || -> Option<Vec<usize>> {
+        let record: ladder::Record = kept::read(&path.with_extension("json")).ok()?;
+        Some(record.rounds.iter().map(|round| round.size).collect())
+    };
+    let mut record = ladder::Record {
+        provenance: recording.provenance(&Device::sim()),
+        dtype: "f32".into(),
+        peak: None,
+        rounds: Vec::new(),
+    };
+    let mut kept_before = Vec::new();
+    let failure = recording.measure_each(&mut record, [16, 32, 64, 128], |record, size| {
+        kept_before.push(sizes());
+        if size == 64 {
+            return Err("no more".into());
+        }
+        record.rounds.push(ladder::Round {
+            size,
+            shape: None,
+            entries: Vec::new(),
+            vendor: None,
+            without_vendor: None,
+        });
+        Ok(())
+    });
+    assert_eq!(failure.unwrap().to_string(), "no more");
+    assert_eq!(kept_before, [None, Some(vec![16]), Some(vec![16, 32])]);
+    assert_eq!(sizes(), Some(vec![16, 32]));
 }
 
 /// What pages show of records is what the command beside it makes of them.

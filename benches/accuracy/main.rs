@@ -25,19 +25,30 @@ mod library;
 mod study;
 
 use blas::Blas;
-use clap::Parser;
-use common::{Recording, read, write};
+use clap::{Args, Parser};
+use common::kept::read;
+use common::{Failure, Outcome, Recording, first_gpu, tell};
 use library::{Addresses, Math, Product, Types};
 use regemm::accuracy::{Data, precisions};
-use regemm::{Device, Dtype, Matrix, Stream};
+use regemm::{Device, Dtype, Matrix, Precision, Stream};
 use regemm_report::accuracy::{CUBLAS, CUBLAS_TF32, Record};
-use regemm_report::pictures;
 use std::process::ExitCode;
 use study::{Computed, Plan};
 
 /// Measures errors of products beside cuBLAS's on a GPU
 #[derive(Parser)]
 struct Arguments {
+    #[command(flatten)]
+    what: Measuring,
+
+    #[command(flatten)]
+    recording: Recording,
+}
+
+/// What is measured: nothing that a record which is there already could be asked for.
+#[derive(Args)]
+#[group(multiple = true, conflicts_with = "from")]
+struct Measuring {
     /// Depths K of the products
     #[arg(
         long,
@@ -57,12 +68,7 @@ struct Arguments {
     /// What A and B hold: normal, uniform or wide; all of them unless given
     #[arg(long, value_delimiter = ',', value_parser = parse_data)]
     data: Vec<Data>,
-
-    #[command(flatten)]
-    recording: Recording,
 }
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn parse_data(name: &str) -> Result<Data, String> {
     let known = Data::ALL.into_iter().find(|data| data.name() == name);
@@ -73,73 +79,89 @@ fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("accuracy: {error}");
+            tell(format!("accuracy: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(arguments: &Arguments) -> Outcome<()> {
-    arguments.recording.check_place()?;
-    let record: Record = match &arguments.recording.from {
-        Some(path) => read(path)?,
-        None => match Device::cuda(0) {
-            Ok(device) => measure(arguments, &device)?,
-            Err(error) => {
-                println!("There is nothing to measure: {error}");
-                return Ok(());
-            }
-        },
+    let recording = &arguments.recording;
+    recording.check_place()?;
+    let (record, failure): (Record, _) = match &recording.from {
+        Some(path) => (read(path)?, None),
+        None => {
+            check(&arguments.what)?;
+            let Some(device) = first_gpu()? else { return Ok(()) };
+            measure(arguments, &device)?
+        }
     };
-    let text = record.markdown();
-    println!("{text}");
-    if let Some(path) = &arguments.recording.record {
-        write(path, "json", serde_json::to_string_pretty(&record)?)?;
-        write(path, "md", &text)?;
-        let picture = pictures::accuracy(&record);
-        write(path, "svg", picture.svg()?)?;
-        write(path, "png", picture.png()?)?;
-    }
-    if record.wrong.is_empty() { Ok(()) } else { Err(record.wrong.join("; ").into()) }
+    let wrong = record.wrong.iter().map(|wrong| format!("wrong result: {wrong}").into());
+    recording.finish(&record, wrong.chain(failure).collect())
 }
 
-fn measure(arguments: &Arguments, device: &Device) -> Outcome<Record> {
-    let Arguments { sizes, rows, cols, data, recording } = arguments;
-    if sizes.iter().chain([rows, cols]).any(|&extent| extent == 0) {
-        return Err("rows, columns and depths are at least 1".into());
+fn check(Arguments { sizes, rows, cols, .. }: &Measuring) -> Result<(), &'static str> {
+    let extents = sizes.iter().chain([rows, cols]);
+    if extents.copied().any(|extent| extent == 0) {
+        return Err("rows, columns and depths are at least 1");
     }
-    let plan = Plan {
+    Ok(())
+}
+
+/// Makes the study. A failure of the device ends it, and the record holds what came before.
+fn measure(arguments: &Arguments, device: &Device) -> Outcome<(Record, Option<Failure>)> {
+    let Arguments { what: Measuring { sizes, rows, cols, data }, recording } = arguments;
+    let kinds = if data.is_empty() { Data::ALL.to_vec() } else { data.clone() };
+    let plan = |data: &[Data], depths: &[usize], precisions: Vec<Precision>| Plan {
         rows: *rows,
         cols: *cols,
-        depths: sizes.clone(),
-        data: if data.is_empty() { Data::ALL.to_vec() } else { data.clone() },
-        precisions: precisions().collect(),
+        depths: depths.to_vec(),
+        data: data.to_vec(),
+        precisions,
         seed: recording.seed,
     };
-    let (trials, mut step) = (plan.trials(), 0);
-    let mut watch = |next: String| {
-        step += 1;
-        eprintln!("{step} of {trials}: {next}");
-    };
-    let provenance = recording.provenance(device);
     let stream = device.stream()?;
-    match Blas::load(&stream) {
-        Ok(blas) => {
-            let vendor = Vendor { blas, stream };
-            let f32 = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| vendor.f32(a, b, d);
-            let tf32 = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| vendor.tf32(a, b, d);
-            let others: [study::Other<'_>; 2] = [(CUBLAS, &f32), (CUBLAS_TF32, &tf32)];
-            let mut record = study::run(&plan, device, provenance, &others, &mut watch)?;
-            let version = vendor.blas.version();
-            record.libraries.push(format!("cuBLAS {version}: cublasSgemm in the default math mode, and cublasGemmEx with CUBLAS_COMPUTE_32F_FAST_TF32"));
-            Ok(record)
-        }
-        Err(why) => {
-            let mut record = study::run(&plan, device, provenance, &[], &mut watch)?;
-            record.leave_out("cuBLAS", why);
-            Ok(record)
-        }
+    let vendor = Blas::load(&stream).map(|blas| Vendor { blas, stream });
+    let f32 = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| match &vendor {
+        Ok(vendor) => vendor.multiply(Math::AsTheyAre, a, b, d),
+        Err(why) => Err(why.clone()),
+    };
+    let tf32 = |a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>| match &vendor {
+        Ok(vendor) => vendor.multiply(Math::Tf32, a, b, d),
+        Err(why) => Err(why.clone()),
+    };
+    let others: [study::Other<'_>; 2] = [(CUBLAS, &f32), (CUBLAS_TF32, &tf32)];
+
+    // Without a product nothing fails, and all that a record has besides is there.
+    let none = plan(&kinds, &[], Vec::new());
+    let mut record = study::run(&none, device, recording.provenance(device), &[], &mut |_| {})?;
+    match &vendor {
+        Ok(vendor) => record.libraries.push(format!(
+            "cuBLAS {}: cublasSgemm in the default math mode, and cublasGemmEx with CUBLAS_COMPUTE_32F_FAST_TF32",
+            vendor.blas.version()
+        )),
+        Err(why) => record.leave_out("cuBLAS", why.as_str()),
     }
+    let is_loaded = vendor.is_ok();
+    let trials = kinds.iter().flat_map(|&data| sizes.iter().map(move |&k| (data, k)));
+    let trials: Vec<(usize, (Data, usize))> = trials.enumerate().collect();
+    let count = plan(&kinds, sizes, Vec::new()).trials();
+    let failure = recording.measure_each(&mut record, trials, |record, (index, (data, k))| {
+        let is_in = |mode: &str| !record.is_left_out(mode);
+        let precisions = precisions().filter(|precision| is_in(precision.name())).collect();
+        let plan = plan(&[data], &[k], precisions);
+        let others = others.iter().copied().filter(|(mode, _)| is_loaded && is_in(mode));
+        let others: Vec<study::Other<'_>> = others.collect();
+        let mut watch = |next: String| tell(format!("{} of {count}: {next}", index + 1));
+        let provenance = record.provenance.clone();
+        let one = study::run(&plan, device, provenance, &others, &mut watch)
+            .map_err(|error| format!("{}, K = {k}: {error}", data.name()))?;
+        record.points.extend(one.points);
+        record.wrong.extend(one.wrong);
+        one.missing.into_iter().for_each(|missing| record.leave_out(&missing.mode, missing.why));
+        Ok(())
+    });
+    Ok((record, failure))
 }
 
 /// cuBLAS and the stream that its handle was made for.
@@ -149,14 +171,6 @@ struct Vendor {
 }
 
 impl Vendor {
-    fn f32(&self, a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) -> Computed {
-        self.multiply(Math::AsTheyAre, a, b, d)
-    }
-
-    fn tf32(&self, a: &Matrix<f32>, b: &Matrix<f32>, d: &mut Matrix<f32>) -> Computed {
-        self.multiply(Math::Tf32, a, b, d)
-    }
-
     fn multiply(
         &self,
         math: Math,

@@ -1,22 +1,32 @@
 //! What the benchmarks that write records have in common.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `kept.rs` | how records are written and read |
+//! | `sampling.rs` | how samples are chosen, of those that take times |
+
+pub mod kept;
 
 use clap::Args;
-use regemm::{Device, Dtype};
+use kept::Record;
+use regemm::{Device, Dtype, Error};
 use regemm_report::provenance::Provenance;
-use serde::de::DeserializeOwned;
-use std::fs;
+use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+pub type Failure = Box<dyn std::error::Error>;
+pub type Outcome<T> = Result<T, Failure>;
 
 /// What a record is made from and where it goes: arguments of every benchmark.
 #[derive(Args)]
 pub struct Recording {
     /// Seed of the operands
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "from")]
     pub seed: u64,
 
     /// Commit to name in the record; unless given the one that the sources are at now, as git says
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from")]
     commit: Option<String>,
 
     /// Write the record to this path, with an ending for the numbers, the tables and each format of the picture
@@ -40,7 +50,7 @@ impl Recording {
     pub fn check_place(&self) -> Result<(), String> {
         let Some(path) = &self.record else { return Ok(()) };
         let failure = |error| format!("{}: cannot be written: {error}", path.display());
-        unfinished(path).map(drop).map_err(failure)
+        kept::unfinished(path).map(drop).map_err(failure)
     }
 
     /// This moment, the sources as they are now and the device.
@@ -53,16 +63,78 @@ impl Recording {
         }
         provenance
     }
+
+    /// Measures one thing after the other until one fails. The numbers are kept after each, so that a run that is ended
+    /// from outside loses no more than what it was at.
+    pub fn measure_each<R: Record, I>(
+        &self,
+        record: &mut R,
+        things: impl IntoIterator<Item = I>,
+        mut measure: impl FnMut(&mut R, I) -> Outcome<()>,
+    ) -> Option<Failure> {
+        for thing in things {
+            if let Err(error) = measure(record, thing) {
+                return Some(error);
+            }
+            let kept = self.record.as_ref().map(|path| kept::write_numbers(path, record));
+            // There may be room again at the end, where it is a failure if there is not.
+            if let Some(Err(error)) = kept {
+                tell(error);
+            }
+        }
+        None
+    }
+
+    /// Keeps a record, if it is to be kept, and then shows it: who reads that may be gone before all is said.
+    ///
+    /// # Errors
+    /// What has failed before, and what cannot be written, in words.
+    pub fn finish<R: Record>(&self, record: &R, mut failures: Vec<Failure>) -> Outcome<()> {
+        let page = record.page();
+        let mut text = format!("{page}\n");
+        if let Some(path) = &self.record {
+            let (written, not_written) = kept::write_all(path, record, &page);
+            text.extend(written.iter().map(|path| format!("wrote {}\n", path.display())));
+            failures.extend(not_written);
+        }
+        failures.extend(say(&text).err());
+        let words: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        if words.is_empty() { Ok(()) } else { Err(words.join("; ").into()) }
+    }
 }
 
-/// A record that is in a file.
+/// The first GPU. If there is none this is said, and there is nothing to measure.
 ///
 /// # Errors
-/// The file, and why it cannot be read.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let failure = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
-    serde_json::from_str(&text).map_err(|error| failure(&error))
+/// Why a GPU that is there cannot be used, or what cannot be said.
+pub fn first_gpu() -> Outcome<Option<Device>> {
+    match Device::cuda(0) {
+        Ok(device) => Ok(Some(device)),
+        Err(error @ (Error::NoDriver { .. } | Error::NoSuchDevice { .. })) => {
+            say(&format!("There is nothing to measure: {error}\n"))?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes to standard output. That its reader has gone, as after `| head`, is no failure: there is nobody left to tell.
+///
+/// # Errors
+/// Why it cannot be written.
+pub fn say(text: &str) -> Outcome<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line for who watches. Nobody need, so that this is no reason to stop measuring.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The element type of this name.
@@ -72,28 +144,4 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
 pub fn parse_dtype(name: &str) -> Result<Dtype, String> {
     let known = Dtype::ALL.into_iter().find(|dtype| dtype.name() == name);
     known.ok_or_else(|| format!("expected one of {}", Dtype::ALL.map(Dtype::name).join(", ")))
-}
-
-/// Writes one file of a record completely or not at all, in place of one that is there, and says so.
-///
-/// # Errors
-/// The file, and why it cannot be written.
-pub fn write(path: &Path, ending: &str, content: impl AsRef<[u8]>) -> Result<(), String> {
-    let path = path.with_added_extension(ending);
-    let written = unfinished(&path).and_then(|mut file| {
-        file.write_all(content.as_ref())?;
-        file.persist(&path).map_err(|error| error.error)
-    });
-    written.map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
-    println!("wrote {}", path.display());
-    Ok(())
-}
-
-/// A file in the folder of another one, whose name it may take, with the permissions of any new file.
-fn unfinished(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
 }

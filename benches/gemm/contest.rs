@@ -3,12 +3,14 @@
 use crate::blas::Blas;
 use crate::burst;
 use crate::check::{Expected, Judgement};
+use crate::common::Failure;
 use crate::library::{Addresses, Math, Product, Types};
 use crate::lt::{Plan, Vendor};
 use crate::meter::{self, Meter};
 use crate::product;
+use crate::sampling::{Pilot, fastest_algorithm, pilot, within};
 use crate::turn;
-use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate, products_a_sample};
+use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Distribution, random_vector, rng};
 use regemm::{
@@ -19,12 +21,7 @@ use regemm_report::versus::{
     Burst, CUBLAS, CUBLAS_LT, Case, Conditions, Entry, Group, LT_WITH_EPILOGUE, Measured, REGEMM,
     Turn, Unsupported, WITH_EPILOGUE, kernel_with_epilogue,
 };
-use std::time::{Duration, Instant};
-
-type Error = Box<dyn std::error::Error>;
-
-/// The device is kept busy for so long before times are taken: clocks go up.
-const WARM_UP: Duration = Duration::from_millis(100);
+use std::time::Duration;
 
 /// Samples are taken for about this long, in seconds, unless their number is given; but at least and at most so many.
 const CASE_SECONDS: f64 = 1.5;
@@ -36,13 +33,6 @@ const READING_PAUSE: Duration = Duration::from_millis(20);
 /// The least size of squares that bring the device to the limit of its power, and are measured in bursts and in turns
 /// too: smaller ones leave the clock where it is.
 pub const LEAST_AT_THE_LIMIT: usize = 2048;
-
-/// The vendor's algorithms are compared with one another for about this long, in seconds, by so many samples each.
-const CHOICE_SECONDS: f64 = 2.0;
-const CHOICE_ROUNDS: (f64, f64) = (2.0, 9.0);
-
-/// Samples by which the time of a product is estimated.
-const PILOT: Sampling = Sampling { warm_up: 1, rounds: 2 };
 
 /// The stream of generators from which the bias is drawn.
 const BIAS_STREAM: u64 = 1;
@@ -105,7 +95,7 @@ impl<D: Element> Contender<'_, D> {
         case: &Case,
         stream: &Stream,
         set: OperandSet<'_, T, D>,
-    ) -> Result<Option<&'static str>, Error> {
+    ) -> Result<Option<&'static str>, Failure> {
         let addresses = Addresses {
             a: set.a.address(),
             b: set.b.address(),
@@ -156,7 +146,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
     ///
     /// # Errors
     /// A failure of the device. What one contender cannot do, or does wrong, is in the record.
-    pub fn run(&mut self, case: &Case) -> Result<Measured, Error> {
+    pub fn run(&mut self, case: &Case) -> Result<Measured, Failure> {
         self.operands.fit(product::layout(case))?;
         let types = Types { factors: T::DTYPE, results: D::DTYPE };
         let factors = Product {
@@ -252,7 +242,7 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
         contenders: Vec<Contender<'c, D>>,
         bias: &[D],
         refuse: &mut impl FnMut(&str, String, bool),
-    ) -> Result<Vec<Admitted<'c, D>>, Error> {
+    ) -> Result<Vec<Admitted<'c, D>>, Failure> {
         let set = self.operands.first_set()?;
         let (a, b, c) = (set.a.to_array()?, set.b.to_array()?, set.c.to_array()?);
         let operands = (&a, &b, case.has_addend().then_some(&c));
@@ -296,24 +286,20 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
         Ok(admitted)
     }
 
-    fn measure(&mut self, case: &Case, admitted: &[Admitted<'_, D>]) -> Result<Sustained, Error> {
+    fn measure(&mut self, case: &Case, admitted: &[Admitted<'_, D>]) -> Result<Sustained, Failure> {
         if admitted.is_empty() {
             return Ok(Sustained { samples: Vec::new(), products: 1, conditions: None });
         }
         let (stream, operands) = (self.stream, &mut self.operands);
-        let mut enqueue = |contender: usize| -> Result<(), Error> {
+        let mut enqueue = |contender: usize| -> Result<(), Failure> {
             admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
         };
-        keep_busy(stream, &mut enqueue)?;
-        let pilot = alternate::<Error>(stream, &vec![1; admitted.len()], PILOT, &mut enqueue)?;
-        let seconds = pilot.iter().map(|samples| samples.median().as_secs_f64());
-        let products = products_a_sample(seconds.clone().fold(f64::INFINITY, f64::min));
-        let round = seconds.sum::<f64>() * products as f64;
+        let Pilot { products, round } = pilot(stream, admitted.len(), &mut enqueue)?;
         let rounds = self.rounds.unwrap_or_else(|| within(CASE_SECONDS / round, ROUNDS));
         let sampling = Sampling { warm_up: 2, rounds };
         // The same for all, whose times are compared.
         let of_each = vec![products; admitted.len()];
-        let measure = || alternate::<Error>(stream, &of_each, sampling, &mut enqueue);
+        let measure = || alternate::<Failure>(stream, &of_each, sampling, &mut enqueue);
         let (samples, conditions) = meter::during(self.meter, READING_PAUSE, measure);
         Ok(Sustained { samples: samples?, products, conditions })
     }
@@ -324,12 +310,12 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
         case: &Case,
         admitted: &[Admitted<'_, D>],
         sustained: &[Samples],
-    ) -> Result<Vec<OtherRegimes>, Error> {
+    ) -> Result<Vec<OtherRegimes>, Failure> {
         let seconds = sustained.iter().map(|samples| samples.median().as_secs_f64());
         let seconds: Vec<f64> = seconds.collect();
         let longest = seconds.iter().copied().fold(0.0, f64::max);
         let (stream, operands) = (self.stream, &mut self.operands);
-        let mut enqueue = |contender: usize| -> Result<(), Error> {
+        let mut enqueue = |contender: usize| -> Result<(), Failure> {
             admitted[contender].contender.enqueue(case, stream, operands.next_set()?).map(drop)
         };
         // Turns first: the device is hot now, and rests before bursts.
@@ -348,34 +334,16 @@ impl<T: Element + Yields<D>, D: Element<Acc = T::Acc>> Contest<'_, T, D> {
     }
 
     /// The fastest algorithm on this case; `None` if none works.
-    fn fastest_algorithm(&mut self, case: &Case, plan: &Plan<'_>) -> Result<Option<usize>, Error> {
+    fn fastest_algorithm(
+        &mut self,
+        case: &Case,
+        plan: &Plan<'_>,
+    ) -> Result<Option<usize>, Failure> {
         let (stream, operands) = (self.stream, &mut self.operands);
-        let contender =
-            |algorithm| -> Contender<'_, D> { Contender::Lt { name: CUBLAS_LT, plan, algorithm } };
-        let mut working: Vec<usize> = Vec::new();
-        for algorithm in 0..plan.algorithms() {
-            if contender(algorithm).enqueue(case, stream, operands.next_set()?).is_ok() {
-                working.push(algorithm);
-            }
-        }
-        stream.synchronize()?;
-        if working.is_empty() {
-            return Ok(None);
-        }
-        let mut enqueue = |index: usize| -> Result<(), Error> {
-            contender(working[index]).enqueue(case, stream, operands.next_set()?).map(drop)
-        };
-        keep_busy(stream, &mut enqueue)?;
-        let pilot = alternate::<Error>(stream, &[1], PILOT, &mut enqueue)?;
-        let seconds = pilot[0].median().as_secs_f64();
-        let products = products_a_sample(seconds);
-        let round = working.len() as f64 * seconds * products as f64;
-        let rounds = within(CHOICE_SECONDS / round, CHOICE_ROUNDS);
-        let sampling = Sampling { warm_up: 1, rounds };
-        let of_each = vec![products; working.len()];
-        let samples = alternate::<Error>(stream, &of_each, sampling, &mut enqueue)?;
-        let fastest = (0..working.len()).min_by_key(|&index| samples[index].median());
-        Ok(fastest.map(|index| working[index]))
+        fastest_algorithm(stream, plan.algorithms(), |algorithm| {
+            let contender: Contender<'_, D> = Contender::Lt { name: CUBLAS_LT, plan, algorithm };
+            contender.enqueue(case, stream, operands.next_set()?).map(drop)
+        })
     }
 }
 
@@ -386,24 +354,6 @@ pub fn math_beside<T: Element>(precision: Precision) -> Math {
         (Dtype::F32, Precision::Tf32 | Precision::Fast) => Math::Tf32,
         _ => Math::AsTheyAre,
     }
-}
-
-/// Runs the first contender until clocks are up.
-fn keep_busy(
-    stream: &Stream,
-    enqueue: &mut impl FnMut(usize) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let start = Instant::now();
-    while start.elapsed() < WARM_UP {
-        enqueue(0)?;
-        stream.synchronize()?;
-    }
-    Ok(())
-}
-
-/// A number rounded up and clamped; the least where it is no number.
-fn within(value: f64, (least, most): (f64, f64)) -> usize {
-    value.ceil().max(least).min(most) as usize
 }
 
 fn entry<D: Element>(

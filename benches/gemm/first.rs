@@ -1,7 +1,10 @@
 //! The way of a fresh process to its first result: this program starts itself anew and takes the times there.
 
+use crate::common::say;
+use crate::options::Measuring;
+use regemm::kernels::Types;
 use regemm::verify::{Distribution, Expectation, Problem, random_matrix, rng};
-use regemm::{Device, Element, Gemm};
+use regemm::{Device, Element, Gemm, Precision, Yields};
 use regemm_report::versus::FirstResult;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,24 +28,26 @@ const PROCESSES: usize = 3;
 ///
 /// # Errors
 /// A process cannot be started, fails, or computes a wrong result.
-pub fn measure(dtype: &str) -> Result<Vec<FirstResult>, Error> {
+pub fn measure(what: &Measuring) -> Result<Vec<FirstResult>, Error> {
     let mut results = Vec::new();
     for cached in [false, true] {
         if cached {
             // Fills the cache.
-            start(dtype, cached)?;
+            start(what, cached)?;
         }
         let mut runs =
-            (0..PROCESSES).map(|_| start(dtype, cached)).collect::<Result<Vec<_>, Error>>()?;
+            (0..PROCESSES).map(|_| start(what, cached)).collect::<Result<Vec<_>, Error>>()?;
         runs.sort_by(|a, b| a.total().total_cmp(&b.total()));
         results.push(runs.swap_remove(PROCESSES / 2));
     }
     Ok(results)
 }
 
-fn start(dtype: &str, cached: bool) -> Result<FirstResult, Error> {
+fn start(what: &Measuring, cached: bool) -> Result<FirstResult, Error> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--dtype", dtype]).stderr(Stdio::inherit());
+    let Types { factors, results } = what.types();
+    command.args(["--dtype", factors.name(), "--results", results.name()]);
+    command.args(["--precision", what.precision.name()]).stderr(Stdio::inherit());
     if !cached {
         command.env(WITHOUT_CACHE.0, WITHOUT_CACHE.1);
     }
@@ -59,7 +64,10 @@ fn start(dtype: &str, cached: bool) -> Result<FirstResult, Error> {
 ///
 /// # Errors
 /// A failure of the device, or a wrong result.
-pub fn child<T: Element>(started: u64) -> Result<(), Error> {
+pub fn child<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
+    started: u64,
+    precision: Precision,
+) -> Result<(), Error> {
     let device = Device::cuda(0)?;
     let open = now().saturating_sub(Duration::from_nanos(started));
 
@@ -70,11 +78,11 @@ pub fn child<T: Element>(started: u64) -> Result<(), Error> {
 
     let start = Instant::now();
     let (a_there, b_there) = (device.upload(&a.view())?, device.upload(&b.view())?);
-    let mut d = device.matrix::<T>(SIZE, SIZE)?;
+    let mut d = device.matrix::<D>(SIZE, SIZE)?;
     let upload = start.elapsed();
     let mut run = || -> Result<_, Error> {
         let start = Instant::now();
-        let report = Gemm::new(&a_there, &b_there).run(&mut d)?;
+        let report = Gemm::widening(&a_there, &b_there).precision(precision).run(&mut d)?;
         Ok((report.kernel.name, start.elapsed()))
     };
     let (kernel, first) = run()?;
@@ -83,7 +91,8 @@ pub fn child<T: Element>(started: u64) -> Result<(), Error> {
     let result = d.to_array()?;
     let download = start.elapsed();
 
-    let expectation = Expectation::new(Problem::product(a.view(), b.view()), 1)?;
+    let problem = Problem { precision, ..Problem::of_factors(a.view(), b.view()) };
+    let expectation = Expectation::<T, D>::new(problem, 1)?;
     let verification = expectation.check(&result.view())?;
     if !verification.pass() {
         return Err(format!("the first result of {kernel} is wrong: {verification:?}").into());
@@ -97,8 +106,7 @@ pub fn child<T: Element>(started: u64) -> Result<(), Error> {
         first_use: milliseconds(first.saturating_sub(second)),
         product: milliseconds(upload + second + download),
     };
-    println!("{}", serde_json::to_string(&result)?);
-    Ok(())
+    say(&serde_json::to_string(&result)?)
 }
 
 fn now() -> Duration {

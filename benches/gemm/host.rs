@@ -1,9 +1,9 @@
 //! What a call costs the host: the time until the function that puts a product on a stream returns.
 
 use crate::contest::Libraries;
-use crate::library::{Addresses, Product, Types, on};
-use regemm::measure::{Rotation, Samples};
-use regemm::{Dtype, Element, Gemm, Stream};
+use crate::library::{Addresses, Math, Product, Types, on};
+use regemm::measure::{Rotation, Samples, SetLayout};
+use regemm::{Dtype, Element, Gemm, Precision, Stream, Yields};
 use regemm_report::versus::{CallCost, HostCost};
 use std::time::{Duration, Instant};
 
@@ -18,20 +18,23 @@ const CALLS: usize = 256;
 /// Repetitions, in which the contenders alternate. The first is not counted.
 const ROUNDS: usize = 21;
 
-/// Times the calls of this library and of the vendor's.
+/// Times the calls of this library in a precision, and of the vendor's beside it.
 ///
 /// # Errors
 /// A failure of the device or of a library.
-pub fn cost<T: Element>(
+pub fn cost<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     stream: &Stream,
     libraries: &Libraries,
+    (precision, math): (Precision, Math),
     seed: u64,
 ) -> Result<HostCost, Error> {
-    let mut operands = Rotation::<T>::of_product(stream.device(), (SIZE, SIZE, SIZE), seed)?;
+    let mut operands = Rotation::<T, D>::widening(stream.device(), seed);
+    operands.fit(SetLayout::packed(SIZE, SIZE, SIZE))?;
     let mut set = operands.first_set()?;
     let (a, b, d) = (set.a.address(), set.b.address(), set.d.address());
     let addresses = Addresses { a, b, c: None, d };
-    let product = Product::of(Types::all(T::DTYPE), (SIZE, SIZE, SIZE));
+    let types = Types { factors: T::DTYPE, results: D::DTYPE };
+    let product = Product { math, ..Product::of(types, (SIZE, SIZE, SIZE)) };
     // A library that has no such product on this GPU is left out, as it is from the cases.
     let plan = libraries.lt.as_ref().ok().and_then(|lt| lt.plan(stream, &product, None).ok());
     let blas = libraries.blas.as_ref().ok().filter(|library| {
@@ -43,7 +46,10 @@ pub fn cost<T: Element>(
     let (mut own, mut of_lt, mut of_blas) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for _ in 0..CALLS {
-            own.push(timed(|| Gemm::new(set.a, set.b).enqueue(stream, &mut set.d).map(drop))?);
+            own.push(timed(|| {
+                let gemm = Gemm::widening(set.a, set.b).precision(precision);
+                gemm.enqueue(stream, &mut set.d).map(drop)
+            })?);
         }
         stream.synchronize()?;
         if let Some(plan) = &plan {
@@ -59,7 +65,7 @@ pub fn cost<T: Element>(
             stream.synchronize()?;
         }
     }
-    let names = ["Gemm::enqueue", "cublasLtMatmul", blas_name(T::DTYPE)];
+    let names = ["Gemm::enqueue", "cublasLtMatmul", blas_name(T::DTYPE, math)];
     let entries = names.into_iter().zip([own, of_lt, of_blas]);
     Ok(HostCost {
         size: SIZE,
@@ -85,10 +91,10 @@ fn call_cost(name: &str, times: Vec<Duration>) -> Option<CallCost> {
     })
 }
 
-fn blas_name(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::F32 => "cublasSgemm",
-        Dtype::F64 => "cublasDgemm",
-        Dtype::F16 | Dtype::Bf16 => "cublasGemmEx",
+fn blas_name(dtype: Dtype, math: Math) -> &'static str {
+    match (dtype, math) {
+        (Dtype::F32, Math::AsTheyAre) => "cublasSgemm",
+        (Dtype::F64, _) => "cublasDgemm",
+        _ => "cublasGemmEx",
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `options.rs` | the command line |
 //! | `cases.rs` | what is measured |
 //! | `contest.rs` | verifying and measuring all contenders on one case |
 //! | `burst.rs` | measuring in short bursts |
@@ -19,6 +20,7 @@
 //! | `host.rs` | what a call costs the host |
 //! | `first.rs` | the way of a fresh process to its first result |
 //! | `../vendor/` | cuBLASLt and cuBLAS |
+//! | `../common/` | records, and how samples are chosen |
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
@@ -33,115 +35,39 @@ mod common;
 mod contest;
 mod first;
 mod host;
+#[allow(dead_code, reason = "other benchmarks use the rest")]
 #[path = "../vendor/library.rs"]
 mod library;
 #[path = "../vendor/lt.rs"]
 mod lt;
 mod meter;
+mod options;
 mod product;
+#[path = "../common/sampling.rs"]
+mod sampling;
 mod turn;
 
 use clap::Parser;
-use common::{Recording, parse_dtype, read, write};
+use common::kept::read;
+use common::{Failure, Outcome, first_gpu, say, tell};
 use contest::{Contest, Libraries};
 use library::{Math, WORKSPACE_BYTES};
 use meter::Meter;
+use options::Arguments;
+use regemm::kernels::Types;
 use regemm::measure::Rotation;
-use regemm::{Device, Dtype, Element, Precision, Yields, bf16, f16};
-use regemm_report::provenance;
+use regemm::{Device, Dtype, Element, Yields, bf16, f16};
 use regemm_report::versus::{
-    CUBLAS, CUBLAS_LT, Case, Group, Measured, REGEMM, Record, cases_side_by_side, side_by_side,
+    CUBLAS, CUBLAS_LT, Case, Measured, REGEMM, Record, WITH_EPILOGUE, cases_side_by_side,
+    side_by_side,
 };
-use regemm_report::{pictures, table};
-use std::path::{Path, PathBuf};
+use regemm_report::{provenance, table};
 use std::process::ExitCode;
-
-/// Measures the library beside cuBLASLt and cuBLAS on a GPU
-#[derive(Parser)]
-struct Arguments {
-    /// Groups of cases: squares, between, odd, rectangles, layers, tokens, layouts, batched, addend, epilogue
-    #[arg(long, value_delimiter = ',', default_values_t = Group::ALL, value_parser = parse_group)]
-    cases: Vec<Group>,
-
-    /// Sizes of the squares, the layouts, those with an addend and the epilogue, instead of the usual ones
-    #[arg(long, value_delimiter = ',')]
-    sizes: Vec<usize>,
-
-    /// Rows, columns and depth of the rectangles, the layers and those of tokens, such as 16x4096x14336, instead of the
-    /// usual ones
-    #[arg(long, value_delimiter = ',', value_parser = parse_shape)]
-    shapes: Vec<[usize; 3]>,
-
-    /// Element type: f32, f64, f16 or bf16
-    #[arg(long, default_value = "f32", value_parser = parse_dtype)]
-    dtype: Dtype,
-
-    /// Element type of the results, f32, where factors are of f16 or bf16; that of the factors unless given
-    #[arg(long, value_parser = parse_dtype)]
-    results: Option<Dtype>,
-
-    /// What f32 is computed in: exact, split, tf32, fast or auto; with --results f32 exact or promoted
-    #[arg(long, default_value = "exact", value_parser = parse_precision)]
-    precision: Precision,
-
-    /// Kernels to measure beside the automatic choice, where that has an epilogue with one and without;
-    /// with --precision split also those for halves
-    #[arg(long = "kernel", value_delimiter = ',')]
-    kernels: Vec<String>,
-
-    /// Samples of each contender; by the time that they take unless given
-    #[arg(long)]
-    rounds: Option<usize>,
-
-    /// Leave out what a call costs the host and the way to a first result
-    #[arg(long)]
-    skip_host: bool,
-
-    /// Leave out what large squares do in short bursts
-    #[arg(long)]
-    skip_bursts: bool,
-
-    /// Leave out what large squares, and those with an epilogue, do in long turns
-    #[arg(long)]
-    skip_turns: bool,
-
-    /// Given to the processes that this one starts: see first.rs
-    #[arg(long, hide = true)]
-    first_result: Option<u64>,
-
-    /// Print what these records come to, side by side, instead of measuring
-    #[arg(long, value_delimiter = ',')]
-    summary: Vec<PathBuf>,
-
-    #[command(flatten)]
-    recording: Recording,
-}
-
-type Failure = Box<dyn std::error::Error>;
-type Outcome<T> = Result<T, Failure>;
-
-fn parse_group(name: &str) -> Result<Group, String> {
-    let known = Group::ALL.into_iter().find(|group| group.name() == name);
-    known.ok_or_else(|| format!("expected one of {}", Group::ALL.map(Group::name).join(", ")))
-}
-
-fn parse_shape(text: &str) -> Result<[usize; 3], String> {
-    let sides: Result<Vec<usize>, _> = text.split('x').map(str::parse).collect();
-    let sides = sides.ok().and_then(|sides| <[usize; 3]>::try_from(sides).ok());
-    sides.filter(|sides| !sides.contains(&0)).ok_or_else(|| "expected MxNxK".to_owned())
-}
-
-fn parse_precision(name: &str) -> Result<Precision, String> {
-    let known = Precision::ALL.into_iter().find(|precision| precision.name() == name);
-    known.ok_or_else(|| {
-        format!("expected one of {}", Precision::ALL.map(Precision::name).join(", "))
-    })
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let results = arguments.results.unwrap_or(arguments.dtype);
-    let outcome = match (arguments.dtype, results) {
+    let Types { factors, results } = arguments.what.types();
+    let outcome = match (factors, results) {
         (Dtype::F32, Dtype::F32) => run::<f32, f32>(&arguments),
         (Dtype::F64, Dtype::F64) => run::<f64, f64>(&arguments),
         (Dtype::F16, Dtype::F16) => run::<f16, f16>(&arguments),
@@ -155,7 +81,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gemm: {error}");
+            tell(format!("gemm: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -163,107 +89,94 @@ fn main() -> ExitCode {
 
 fn run<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(arguments: &Arguments) -> Outcome<()> {
     if let Some(started) = arguments.first_result {
-        return first::child::<T>(started);
+        return first::child::<T, D>(started, arguments.what.precision);
     }
     if !arguments.summary.is_empty() {
         let records =
             arguments.summary.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let tables = [side_by_side(&records)].into_iter().chain(cases_side_by_side(&records));
         let tables: Vec<String> = tables.map(|table| table.markdown()).collect();
-        print!("{}", tables.join("\n"));
-        return Ok(());
+        return say(&tables.join("\n"));
     }
-    arguments.recording.check_place()?;
-    let (record, failure): (Record, _) = match &arguments.recording.from {
-        Some(path) => (read(path)?, None),
-        None => match Device::cuda(0) {
-            Ok(device) => measure::<T, D>(arguments, &device)?,
-            Err(error) => {
-                println!("There is nothing to measure: {error}");
-                return Ok(());
-            }
-        },
-    };
-    let text = record.markdown();
-    println!("{text}");
-    let kept = match &arguments.recording.record {
-        Some(path) => keep(&record, &text, path),
-        None => Ok(()),
+    let recording = &arguments.recording;
+    recording.check_place()?;
+    let (record, mut failures): (Record, _) = match &recording.from {
+        Some(path) => (read(path)?, Vec::new()),
+        None => {
+            arguments.what.check()?;
+            let Some(device) = first_gpu()? else { return Ok(()) };
+            measure::<T, D>(arguments, &device)?
+        }
     };
     let unsupported = record.cases.iter().flat_map(|measured| &measured.unsupported);
     let wrong = unsupported.filter(|missing| missing.wrong).count();
-    let wrong = (wrong > 0).then(|| format!("{wrong} results were wrong: see above").into());
-    let failures: Vec<Failure> = [failure, wrong, kept.err()].into_iter().flatten().collect();
-    let words: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    if words.is_empty() { Ok(()) } else { Err(words.join("; ").into()) }
+    if wrong > 0 {
+        failures.push(format!("{wrong} results were wrong: see above").into());
+    }
+    recording.finish(&record, failures)
 }
 
-/// Writes a record, its tables and its picture.
-fn keep(record: &Record, text: &str, path: &Path) -> Outcome<()> {
-    write(path, "json", serde_json::to_string_pretty(record)?)?;
-    write(path, "md", text)?;
-    let picture = pictures::versus(record);
-    write(path, "svg", picture.svg()?)?;
-    write(path, "png", picture.png()?)?;
-    Ok(())
-}
-
-/// Measures what was asked for. A failure of the device ends it, and the record holds what came before.
+/// Measures what was asked for. A failure of the device ends it, and the record holds what came before. That a
+/// contender of this library computes none of the cases is a failure as well.
 fn measure<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     device: &Device,
-) -> Outcome<(Record, Option<Failure>)> {
+) -> Outcome<(Record, Vec<Failure>)> {
+    let Arguments { what, recording, .. } = arguments;
     let stream = device.stream()?;
     // The processes start before this one has loaded anything large.
-    let first_results = if arguments.skip_host {
+    let first_results = if what.skip_host {
         Vec::new()
     } else {
-        first::measure(arguments.dtype.name()).unwrap_or_else(|error| {
-            eprintln!("the first result was not measured: {error}");
+        first::measure(what).unwrap_or_else(|error| {
+            tell(format!("the first result was not measured: {error}"));
             Vec::new()
         })
     };
     let libraries = Libraries { lt: lt::Vendor::load(&stream), blas: blas::Blas::load(&stream) };
     let meter = Meter::new(device.spec());
-    let math = contest::math_beside::<T>(arguments.precision);
+    let math = contest::math_beside::<T>(what.precision);
     let mut record = begin(arguments, device, (&libraries, math), &meter);
     record.first_results = first_results;
-    if !arguments.skip_host {
-        record.host = Some(host::cost::<T>(&stream, &libraries, arguments.recording.seed)?);
+    if !what.skip_host {
+        let product = (what.precision, math);
+        record.host = Some(host::cost::<T, D>(&stream, &libraries, product, recording.seed)?);
     }
 
-    let cases = cases::cases(&arguments.cases, &arguments.sizes, &arguments.shapes);
+    let cases = cases::cases(&what.cases, &what.sizes, &what.shapes);
     let layouts: Vec<_> = cases.iter().map(product::layout).collect();
-    let mut operands = Rotation::<T, D>::widening(device, arguments.recording.seed);
+    let mut operands = Rotation::<T, D>::widening(device, recording.seed);
     operands.reserve(&layouts)?;
     let mut contest = Contest {
         device,
         stream: &stream,
         libraries: &libraries,
-        kernels: &arguments.kernels,
-        precision: arguments.precision,
-        rounds: arguments.rounds,
-        bursts: !arguments.skip_bursts,
-        turns: !arguments.skip_turns,
+        kernels: &what.kernels,
+        precision: what.precision,
+        rounds: what.rounds,
+        bursts: !what.skip_bursts,
+        turns: !what.skip_turns,
         meter: meter.as_ref().ok(),
-        seed: arguments.recording.seed,
+        seed: recording.seed,
         operands,
     };
-    let mut failure = None;
-    for case in &cases {
-        match contest.run(case) {
-            Ok(measured) => {
-                eprintln!("{}", in_short(&measured));
-                record.cases.push(measured);
-            }
-            Err(error) => {
-                failure = Some(format!("{} {}: {error}", case.group, case.label()).into());
-                break;
-            }
+    let failure = recording.measure_each(&mut record, &cases, |record, case| {
+        let measured = contest.run(case);
+        let measured =
+            measured.map_err(|error| format!("{} {}: {error}", case.group, case.label()))?;
+        tell(in_short(&measured));
+        record.cases.push(measured);
+        Ok(())
+    });
+    record.clocks_after = provenance::clocks(&record.provenance.device);
+    let mut failures = Vec::from_iter(failure);
+    for name in [REGEMM].into_iter().chain(what.kernels.iter().map(String::as_str)) {
+        let cases = &record.cases;
+        if !cases.is_empty() && cases.iter().all(|measured| measured.entry(name).is_none()) {
+            failures.push(format!("{name} has no speed on any case: see above").into());
         }
     }
-    record.clocks_after = provenance::clocks(&record.provenance.device);
-    Ok((record, failure))
+    Ok((record, failures))
 }
 
 /// A case in a line, for who watches.
@@ -272,7 +185,8 @@ fn in_short(measured: &Measured) -> String {
     let mut line = format!("{group:<10} {:<22}", measured.case.label());
     for entry in &measured.entries {
         line += &format!(" {} {:.2}", entry.name, entry.tflops);
-        if let Some(kernel) = entry.kernel.as_ref().filter(|_| entry.name == REGEMM) {
+        let is_chosen = [REGEMM, WITH_EPILOGUE].contains(&entry.name.as_str());
+        if let Some(kernel) = entry.kernel.as_ref().filter(|_| is_chosen) {
             line += &format!(" ({kernel})");
         }
     }
@@ -304,20 +218,6 @@ fn in_short(measured: &Measured) -> String {
         line += &format!(", {}: {}", missing.name, missing.why);
     }
     line
-}
-
-/// What is multiplied, and how.
-fn described(arguments: &Arguments) -> String {
-    let Arguments { dtype, precision, .. } = arguments;
-    let results = arguments.results.filter(|results| results != dtype);
-    let results = results.map(|results| format!("results {results}"));
-    let precision = Some(precision).filter(|precision| **precision != Precision::Exact);
-    let precision = precision.map(|precision| format!("precision {precision}"));
-    let details: Vec<String> = results.into_iter().chain(precision).collect();
-    match &details[..] {
-        [] => dtype.to_string(),
-        details => format!("{dtype} ({})", details.join(", ")),
-    }
 }
 
 /// An empty record of this machine and moment.
@@ -364,8 +264,8 @@ fn begin(
     Record {
         provenance: arguments.recording.provenance(device),
         clocks_after: None,
-        dtype: described(arguments),
-        peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
+        dtype: arguments.what.described(),
+        peak: info.peak_flops(arguments.what.dtype).map(|flops| flops / 1e12),
         bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),
         libraries: loaded,
         without,

@@ -1,14 +1,14 @@
 //! All contenders on one size.
 
+use crate::common::{Failure, Outcome, tell};
 use crate::library::{Addresses, Product, Types};
 use crate::lt::{Plan, Vendor};
+use crate::sampling::{fastest_algorithm, pilot};
 use regemm::measure::{OperandSet, Rotation, Samples, Sampling, alternate};
 use regemm::ndarray::Array2;
 use regemm::verify::{Expectation, Problem};
 use regemm::{Device, Dtype, Element, Gemm, KernelChoice, KernelInfo, Stream};
 use regemm_report::ladder::{Entry, Round, VENDOR};
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// One size, and how it is measured.
 pub struct Contest<'a> {
@@ -27,6 +27,13 @@ enum Contender<'v> {
 }
 
 impl Contender<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Contender::Kernel(kernel) => kernel.name,
+            Contender::Vendor { .. } => VENDOR,
+        }
+    }
+
     fn enqueue<T: Element>(&self, stream: &Stream, set: OperandSet<'_, T>) -> Outcome<()> {
         match self {
             Contender::Kernel(kernel) => {
@@ -43,12 +50,16 @@ impl Contender<'_> {
     }
 }
 
-/// Samples with which the vendor's algorithms are compared among each other.
-const ROUNDS_TO_CHOOSE: usize = 5;
+/// What there is to measure: contenders and their relative errors in norm.
+type Admitted<'v> = Vec<(Contender<'v>, f64)>;
 
 impl Contest<'_> {
-    /// Verifies and measures every kernel of the element type, for row-major factors, and the vendor's library.
-    pub fn run<T: Element>(&self) -> Outcome<Round> {
+    /// Verifies and measures every kernel of the element type, for row-major factors, and the vendor's library. Kernels
+    /// with wrong results have no times; they are given by name, with what is wrong.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn run<T: Element>(&self) -> Outcome<(Round, Vec<String>)> {
         let stream = self.device.stream()?;
         let shape = (self.size, self.size, self.size);
         let mut operands = Rotation::<T>::of_product(self.device, shape, self.seed)?;
@@ -78,23 +89,12 @@ impl Contest<'_> {
             contenders.push(Contender::Vendor { plan, algorithm: *algorithm });
         }
 
-        let errors = self.verify(&stream, &contenders, &mut operands)?;
-        let samples = alternate::<Box<dyn std::error::Error>>(
-            &stream,
-            &vec![1; contenders.len()],
-            Sampling::rounds(self.rounds),
-            |contender| contenders[contender].enqueue(&stream, operands.next_set()?),
-        )?;
-
-        let entries =
-            contenders.iter().zip(samples).zip(errors).map(|((contender, samples), error)| {
-                let name = match contender {
-                    Contender::Kernel(kernel) => kernel.name.to_owned(),
-                    Contender::Vendor { .. } => VENDOR.to_owned(),
-                };
-                entry(name, self.size, &samples, error)
-            });
-        Ok(Round {
+        let (admitted, wrong) = self.admit(&stream, contenders, &mut operands)?;
+        let samples = self.measure(&stream, &admitted, &mut operands)?;
+        let entries = admitted.iter().zip(samples).map(|((contender, error), samples)| {
+            entry(contender.name().to_owned(), self.size, &samples, *error)
+        });
+        let round = Round {
             size: self.size,
             shape: None,
             entries: entries.collect(),
@@ -102,7 +102,8 @@ impl Contest<'_> {
                 format!("cuBLASLt {version}, best of {} algorithms", plan.algorithms())
             }),
             without_vendor,
-        })
+        };
+        Ok((round, wrong))
     }
 
     fn product(&self, dtype: Dtype) -> Product {
@@ -117,54 +118,66 @@ impl Contest<'_> {
         plan: &Plan<'_>,
         operands: &mut Rotation<T>,
     ) -> Outcome<Option<usize>> {
-        let mut working = Vec::new();
-        for algorithm in 0..plan.algorithms() {
+        fastest_algorithm(stream, plan.algorithms(), |algorithm| {
             let contender = Contender::Vendor { plan, algorithm };
-            if contender.enqueue(stream, operands.next_set()?).is_ok() {
-                working.push(algorithm);
-            }
-        }
-        stream.synchronize()?;
-        let samples: Vec<Samples> = alternate::<Box<dyn std::error::Error>>(
-            stream,
-            &vec![1; working.len()],
-            Sampling::rounds(ROUNDS_TO_CHOOSE),
-            |index| {
-                let contender = Contender::Vendor { plan, algorithm: working[index] };
-                contender.enqueue(stream, operands.next_set()?)
-            },
-        )?;
-        let fastest = samples.iter().enumerate().min_by_key(|(_, samples)| samples.median());
-        Ok(fastest.map(|(index, _)| working[index]))
+            contender.enqueue(stream, operands.next_set()?)
+        })
     }
 
-    /// The relative error in norm of every contender, on the same operands. D is poisoned before each.
-    fn verify<T: Element>(
+    /// The contenders that may be measured, with their errors on the same operands, and what is wrong with others. D is
+    /// poisoned before each.
+    fn admit<'v, T: Element>(
         &self,
         stream: &Stream,
-        contenders: &[Contender<'_>],
+        contenders: Vec<Contender<'v>>,
         operands: &mut Rotation<T>,
-    ) -> Outcome<Vec<f64>> {
+    ) -> Outcome<(Admitted<'v>, Vec<String>)> {
         let set = operands.first_set()?;
         let (a, b) = (set.a.to_array()?, set.b.to_array()?);
         let expectation = Expectation::new(Problem::product(a.view(), b.view()), self.seed)?;
         let nan = T::narrow(regemm::Accumulator::constant(f64::NAN));
         let poison = Array2::from_elem((self.size, self.size), nan);
-        contenders
-            .iter()
-            .map(|contender| {
-                operands.first_set()?.d.copy_from(&poison.view())?;
-                contender.enqueue(stream, operands.first_set()?)?;
-                stream.synchronize()?;
-                let result = operands.first_set()?.d.view().to_array()?;
-                let verification = expectation.check(&result.view())?;
-                // The vendor's library is not ours to judge: its error is reported whatever it is.
-                if let (Contender::Kernel(kernel), false) = (contender, verification.pass()) {
-                    return Err(format!("{} is wrong: {verification:?}", kernel.name).into());
-                }
-                Ok(verification.comparison.relative_norm_error)
-            })
-            .collect()
+        let (mut admitted, mut wrong) = (Vec::new(), Vec::new());
+        for contender in contenders {
+            let name = contender.name();
+            operands.first_set()?.d.copy_from(&poison.view())?;
+            let outcome = contender.enqueue(stream, operands.first_set()?);
+            // A kernel that fails breaks the device for everyone after it.
+            stream.synchronize()?;
+            if let Err(why) = outcome {
+                tell(format!("{name} is left out at {}: {why}", self.size));
+                continue;
+            }
+            let result = operands.first_set()?.d.view().to_array()?;
+            let verification = expectation.check(&result.view())?;
+            // The vendor's library is not ours to judge: its error is reported whatever it is.
+            if let (Contender::Kernel(_), false) = (&contender, verification.pass()) {
+                let what = format!("{name} is wrong at {}: {verification:?}", self.size);
+                tell(&what);
+                wrong.push(what);
+                continue;
+            }
+            admitted.push((contender, verification.comparison.relative_norm_error));
+        }
+        Ok((admitted, wrong))
+    }
+
+    fn measure<T: Element>(
+        &self,
+        stream: &Stream,
+        admitted: &Admitted<'_>,
+        operands: &mut Rotation<T>,
+    ) -> Outcome<Vec<Samples>> {
+        if admitted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut enqueue = |contender: usize| -> Outcome<()> {
+            admitted[contender].0.enqueue(stream, operands.next_set()?)
+        };
+        // By the fastest, and the same for all, whose times are compared.
+        let products = pilot(stream, admitted.len(), &mut enqueue)?.products;
+        let of_each = vec![products; admitted.len()];
+        alternate::<Failure>(stream, &of_each, Sampling::rounds(self.rounds), enqueue)
     }
 }
 

@@ -10,6 +10,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `contest.rs` | measuring kernels and vendor on one size |
+//! | `../common/` | records, and how samples are chosen |
 //! | `../vendor/` | cuBLASLt |
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
@@ -22,17 +23,30 @@ mod contest;
 mod library;
 #[path = "../vendor/lt.rs"]
 mod lt;
+#[path = "../common/sampling.rs"]
+mod sampling;
 
-use clap::Parser;
-use common::{Recording, parse_dtype, read, write};
+use clap::{Args, Parser};
+use common::kept::read;
+use common::{Failure, Outcome, Recording, first_gpu, parse_dtype, tell};
 use regemm::{Device, Dtype, bf16, f16};
 use regemm_report::ladder::Record;
-use regemm_report::pictures;
 use std::process::ExitCode;
 
 /// Measures the kernels beside cuBLASLt on a GPU
 #[derive(Parser)]
 struct Arguments {
+    #[command(flatten)]
+    what: Measuring,
+
+    #[command(flatten)]
+    recording: Recording,
+}
+
+/// What is measured: nothing that a record which is there already could be asked for.
+#[derive(Args)]
+#[group(multiple = true, conflicts_with = "from")]
+struct Measuring {
     /// Rows, columns and depth of the products
     #[arg(long, value_delimiter = ',', default_values_t = [256, 512, 1024, 2048, 4096])]
     sizes: Vec<usize>,
@@ -44,9 +58,6 @@ struct Arguments {
     /// Samples of each contender
     #[arg(long, default_value_t = 30)]
     rounds: usize,
-
-    #[command(flatten)]
-    recording: Recording,
 }
 
 fn main() -> ExitCode {
@@ -54,60 +65,59 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ladder: {error}");
+            tell(format!("ladder: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    arguments.recording.check_place()?;
-    let record: Record = match &arguments.recording.from {
-        Some(path) => read(path)?,
-        None => match Device::cuda(0) {
-            Ok(device) => measure(arguments, &device)?,
-            Err(error) => {
-                println!("There is nothing to measure: {error}");
-                return Ok(());
-            }
-        },
-    };
-    let table = record.markdown();
-    println!("{table}");
-    if let Some(path) = &arguments.recording.record {
-        write(path, "json", serde_json::to_string_pretty(&record)?)?;
-        write(path, "md", &table)?;
-        write(path, "svg", pictures::ladder(&record).svg()?)?;
+fn run(arguments: &Arguments) -> Outcome<()> {
+    let recording = &arguments.recording;
+    recording.check_place()?;
+    if let Some(path) = &recording.from {
+        return recording.finish::<Record>(&read(path)?, Vec::new());
     }
-    Ok(())
+    let Some(device) = first_gpu()? else { return Ok(()) };
+    let (record, failures) = measure(arguments, &device)?;
+    recording.finish(&record, failures)
 }
 
-fn measure(arguments: &Arguments, device: &Device) -> Result<Record, Box<dyn std::error::Error>> {
+/// Measures what was asked for. A failure of the device ends it, and the record holds what came before; what is wrong
+/// is left out, and is a failure as well.
+fn measure(arguments: &Arguments, device: &Device) -> Outcome<(Record, Vec<Failure>)> {
+    let Arguments { what, recording } = arguments;
     let mut record = begin(arguments, device);
     let mut kernels = Vec::new();
-    for kernel in regemm::kernels::kernels_for(arguments.dtype, regemm::Layouts::NN) {
+    for kernel in regemm::kernels::kernels_for(what.dtype, regemm::Layouts::NN) {
         match device.refusal(kernel)? {
             None => kernels.push(kernel),
-            Some(why) => eprintln!("left out: {why}"),
+            Some(why) => tell(format!("left out: {why}")),
         }
     }
-    for &size in &arguments.sizes {
-        eprintln!("measuring {size} x {size} x {size}");
+    let mut wrong = Vec::new();
+    let measure = |record: &mut Record, &size: &usize| {
+        tell(format!("measuring {size} x {size} x {size}"));
         let contest = contest::Contest {
             device,
             kernels: &kernels,
             size,
-            rounds: arguments.rounds,
-            seed: arguments.recording.seed,
+            rounds: what.rounds,
+            seed: recording.seed,
         };
-        record.rounds.push(match arguments.dtype {
-            Dtype::F32 => contest.run::<f32>()?,
-            Dtype::F64 => contest.run::<f64>()?,
-            Dtype::F16 => contest.run::<f16>()?,
-            Dtype::Bf16 => contest.run::<bf16>()?,
-        });
-    }
-    Ok(record)
+        let measured = match what.dtype {
+            Dtype::F32 => contest.run::<f32>(),
+            Dtype::F64 => contest.run::<f64>(),
+            Dtype::F16 => contest.run::<f16>(),
+            Dtype::Bf16 => contest.run::<bf16>(),
+        };
+        let (round, found) = measured.map_err(|error| format!("size {size}: {error}"))?;
+        record.rounds.push(round);
+        wrong.extend(found);
+        Ok(())
+    };
+    let failure = recording.measure_each(&mut record, &what.sizes, measure);
+    let wrong = wrong.into_iter().map(Failure::from);
+    Ok((record, wrong.chain(failure).collect()))
 }
 
 /// An empty record of this machine and moment.
@@ -115,8 +125,8 @@ fn begin(arguments: &Arguments, device: &Device) -> Record {
     let info = device.info();
     Record {
         provenance: arguments.recording.provenance(device),
-        dtype: arguments.dtype.to_string(),
-        peak: info.peak_flops(arguments.dtype).map(|flops| flops / 1e12),
+        dtype: arguments.what.dtype.to_string(),
+        peak: info.peak_flops(arguments.what.dtype).map(|flops| flops / 1e12),
         rounds: Vec::new(),
     }
 }
