@@ -183,6 +183,18 @@ fn records_are_written_whole_and_what_is_wrong_with_their_place_shows_early() {
     }
 }
 
+#[test]
+fn arguments_that_are_kept_say_what_is_measured() {
+    for (given, kept) in [
+        ("--bench", ""),
+        ("--dtype f16 --record docs/x --rounds 3 --bench", "--dtype f16 --rounds 3"),
+        ("--record=docs/x --commit abc --sizes=1,2", "--sizes=1,2"),
+    ] {
+        let arguments = given.split(' ').map(str::to_owned);
+        assert_eq!(common::said_to_measure(arguments), kept);
+    }
+}
+
 /// A time limit, or who is tired of waiting, ends a run without a word.
 #[test]
 fn numbers_are_kept_after_each_case_and_a_failure_ends_the_rest() {

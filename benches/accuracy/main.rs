@@ -100,7 +100,7 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     recording.finish(&record, wrong.chain(failure).collect())
 }
 
-fn check(Arguments { sizes, rows, cols, .. }: &Measuring) -> Result<(), &'static str> {
+fn check(Measuring { sizes, rows, cols, .. }: &Measuring) -> Result<(), &'static str> {
     let extents = sizes.iter().chain([rows, cols]);
     if extents.copied().any(|extent| extent == 0) {
         return Err("rows, columns and depths are at least 1");

@@ -118,6 +118,29 @@ pub fn first_gpu() -> Outcome<Option<Device>> {
     }
 }
 
+/// The arguments of this program, as far as they say what is measured.
+pub fn arguments() -> String {
+    said_to_measure(std::env::args().skip(1))
+}
+
+/// Without what cargo adds, and without where the record goes and what it says of the commit.
+pub fn said_to_measure(arguments: impl IntoIterator<Item = String>) -> String {
+    const OTHERS: [&str; 2] = ["--record", "--commit"];
+    let mut kept = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let (name, value) = argument.split_once('=').unzip();
+        if OTHERS.contains(&name.unwrap_or(&argument)) {
+            if value.is_none() {
+                arguments.next();
+            }
+        } else if argument != "--bench" {
+            kept.push(argument);
+        }
+    }
+    kept.join(" ")
+}
+
 /// Writes to standard output. That its reader has gone, as after `| head`, is no failure: there is nobody left to tell.
 ///
 /// # Errors

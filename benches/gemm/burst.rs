@@ -55,6 +55,7 @@ pub fn measure(
     spacer.enqueue(stream)?;
     stream.synchronize()?;
     let mut times = vec![Vec::new(); contenders];
+    let mut late = vec![0; contenders];
     let mut clocks = vec![Vec::new(); contenders];
     let mut watts = vec![Vec::new(); contenders];
     thread::sleep(FIRST_PAUSE.saturating_sub(PAUSE));
@@ -65,7 +66,10 @@ pub fn measure(
             // The first event has to wait until the first product is queued, or it would measure the host.
             spacer.enqueue(stream)?;
             let start = stream.record()?;
-            for _ in 0..products {
+            enqueue(contender)?;
+            // Once more would be no burst after a rest, so that it is counted instead.
+            late[contender] += usize::from(start.has_passed()?);
+            for _ in 1..products {
                 enqueue(contender)?;
             }
             let end = stream.record()?;
@@ -75,9 +79,8 @@ pub fn measure(
             times[contender].push(end.elapsed_since(&start)?.div_f64(products as f64));
         }
     }
-    let of_each = times.into_iter().zip(watts).zip(clocks);
-    let burst = |((times, watts), clocks): ((Vec<Duration>, Vec<f64>), Vec<f64>)| {
-        let samples = Samples::new(times)?;
+    let burst = |contender: usize| {
+        let samples = Samples::new(std::mem::take(&mut times[contender]))?;
         let seconds = samples.median().as_secs_f64();
         Some(Burst {
             microseconds: seconds * 1e6,
@@ -85,11 +88,12 @@ pub fn measure(
             spread: samples.spread(),
             bursts: samples.count(),
             products,
-            watts_before: mean(&watts),
-            sm_mhz: mean(&clocks),
+            late: late[contender],
+            watts_before: mean(&watts[contender]),
+            sm_mhz: mean(&clocks[contender]),
         })
     };
-    Ok(of_each.map(burst).collect())
+    Ok((0..contenders).map(burst).collect())
 }
 
 /// The mean; none of nothing.

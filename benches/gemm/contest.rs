@@ -372,6 +372,7 @@ fn entry<D: Element>(
         spread: samples.spread(),
         samples: samples.count(),
         products,
+        late: samples.late(),
         relative_error: admitted.relative_error,
         burst,
         turn,

@@ -58,7 +58,7 @@ use regemm::kernels::Types;
 use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, Yields, bf16, f16};
 use regemm_report::versus::{
-    CUBLAS, CUBLAS_LT, Case, Measured, REGEMM, Record, WITH_EPILOGUE, cases_side_by_side,
+    CUBLAS, CUBLAS_LT, Case, Measured, REGEMM, Record, Settings, WITH_EPILOGUE, cases_side_by_side,
     side_by_side,
 };
 use regemm_report::{provenance, table};
@@ -267,6 +267,11 @@ fn begin(
         dtype: arguments.what.described(),
         peak: info.peak_flops(arguments.what.dtype).map(|flops| flops / 1e12),
         bandwidth: info.memory_bandwidth.map(|bytes| bytes as f64 / 1e12),
+        settings: Settings {
+            arguments: Some(common::arguments()),
+            seed: Some(arguments.recording.seed),
+            tuning: Some(device.tuning().to_string()),
+        },
         libraries: loaded,
         without,
         cases: Vec::new(),

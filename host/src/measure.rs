@@ -38,8 +38,8 @@ const SPACER_RESERVE: f64 = 2.0;
 /// Most repetitions of the spacer before a sample.
 const MOST_SPACERS: f64 = 64.0;
 
-/// A sample is taken again at most so often where the host was late, behind twice as much other work each time.
-/// Products that wait for the device themselves are always late.
+/// A sample is taken again at most so often where the host was late, behind twice as much other work each time. Then it
+/// is kept, and [counted](Samples::late). Products that wait for the device themselves are always late.
 const MOST_LATE: u32 = 3;
 
 /// Times of one contender.
@@ -47,13 +47,14 @@ const MOST_LATE: u32 = 3;
 pub struct Samples {
     /// In ascending order.
     sorted: Vec<Duration>,
+    late: usize,
 }
 
 impl Samples {
     /// Sorts times; `None` if there are none.
     pub fn new(mut times: Vec<Duration>) -> Option<Samples> {
         times.sort_unstable();
-        (!times.is_empty()).then_some(Samples { sorted: times })
+        (!times.is_empty()).then_some(Samples { sorted: times, late: 0 })
     }
 
     /// The time that a fraction `q` in 0 to 1 of the samples does not exceed. Between two samples it is interpolated
@@ -82,6 +83,12 @@ impl Samples {
     /// Number of samples.
     pub fn count(&self) -> usize {
         self.sorted.len()
+    }
+
+    /// How many of them the device began before all of them was queued, however often [`alternate`] took them: they may
+    /// hold a wait for the host.
+    pub fn late(&self) -> usize {
+        self.late
     }
 }
 
@@ -142,12 +149,13 @@ pub fn alternate<E: From<crate::Error>>(
     spacer.cover(stream, measured.max().unwrap_or_default())?;
 
     let mut times = vec![Vec::with_capacity(rounds); contenders];
+    let mut too_late = vec![0; contenders];
     for order in orders(contenders).take(rounds) {
         let mut events: Vec<(usize, Event, Event)> = Vec::with_capacity(contenders);
         for contender in order {
-            let mut late = 0;
+            let mut repetitions = 0;
             loop {
-                for _ in 0..1 << late {
+                for _ in 0..1 << repetitions {
                     spacer.enqueue(stream)?;
                 }
                 let start = stream.record()?;
@@ -155,11 +163,13 @@ pub fn alternate<E: From<crate::Error>>(
                     enqueue(contender)?;
                 }
                 let end = stream.record()?;
-                if late == MOST_LATE || !start.has_passed()? {
+                let is_late = start.has_passed()?;
+                if repetitions == MOST_LATE || !is_late {
+                    too_late[contender] += usize::from(is_late);
                     events.push((contender, start, end));
                     break;
                 }
-                late += 1;
+                repetitions += 1;
             }
         }
         for (contender, start, end) in events {
@@ -167,7 +177,8 @@ pub fn alternate<E: From<crate::Error>>(
             times[contender].push(together.div_f64(products[contender].max(1) as f64));
         }
     }
-    Ok(times.into_iter().filter_map(Samples::new).collect())
+    let samples = times.into_iter().filter_map(Samples::new).zip(too_late);
+    Ok(samples.map(|(samples, late)| Samples { late, ..samples }).collect())
 }
 
 /// The order of contenders in each round, at random but always the same, without end. A card that is at its power limit
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!(samples.quantile(0.0), Duration::from_millis(10));
         assert_eq!(samples.quantile(1.0), Duration::from_millis(50));
         assert_relative_eq!(samples.spread(), 20.0 / 30.0, max_relative = 1e-12);
-        assert_eq!(samples.count(), 5);
+        assert_eq!((samples.count(), samples.late()), (5, 0));
         let one = Samples::new(millis(&[7])).unwrap();
         assert_eq!([0.0, 0.5, 1.0].map(|q| one.quantile(q)), [Duration::from_millis(7); 3]);
         assert_eq!(Samples::new(Vec::new()), None);

@@ -64,6 +64,9 @@ pub struct Record {
     pub peak: Option<f64>,
     /// The bandwidth of its memory in TB/s, from its clock and the width of its bus.
     pub bandwidth: Option<f64>,
+    /// How to make it again; not in older records.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// What was loaded of the vendor, and how it was used; where clocks and power were read.
     pub libraries: Vec<String>,
     /// What could not be loaded, and why.
@@ -76,6 +79,20 @@ pub struct Record {
     /// How long a fresh process takes to its first result, if that was measured.
     #[serde(default)]
     pub first_results: Vec<FirstResult>,
+}
+
+/// What a run was told. All of it is absent in records from before it was kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The benchmark's arguments, as far as they say what is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+    /// The seed of the operands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// How the library chose kernels: `rule`, `table` or `first-use`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
 }
 
 /// All contenders on one case.
@@ -117,6 +134,10 @@ pub struct Entry {
     pub samples: usize,
     /// Products between the two events of a sample.
     pub products: usize,
+    /// Samples that the device began before all of them was queued, however often they were taken: they may hold a wait
+    /// for the host.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: usize,
     /// `||D - D_ref|| / ||D_ref||` against double precision, on the elements that were compared.
     #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,
@@ -192,6 +213,10 @@ impl Measured {
     }
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl FirstResult {
     /// From the start of the process until the first result is on the host. It is verified after that.
     pub fn total(&self) -> f64 {
@@ -235,6 +260,19 @@ mod tests {
         let whole = synthetic::record();
         assert!(whole.cases.iter().any(|case| case.conditions.is_some()));
         assert!(whole.burst_summary().is_some() && whole.turn_summary().is_some());
+    }
+
+    /// Settings and late samples came to the records later, too.
+    #[test]
+    fn a_record_without_settings_is_read() {
+        let mut value = serde_json::to_value(synthetic::record()).unwrap();
+        for later in ["arguments", "seed", "tuning"] {
+            assert!(value.as_object_mut().unwrap().remove(later).is_some(), "{later}");
+        }
+        let record: Record = serde_json::from_value(value).unwrap();
+        assert_eq!(record.settings, Settings::default());
+        assert!(record.cases.iter().flat_map(|case| &case.entries).all(|entry| entry.late == 0));
+        assert!(!record.markdown().contains("made by"));
     }
 
     #[test]

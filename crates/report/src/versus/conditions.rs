@@ -30,6 +30,9 @@ pub struct Burst {
     pub bursts: usize,
     /// Products in each.
     pub products: usize,
+    /// Bursts that the device began before their first product was queued: they may hold a wait for the host.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub late: usize,
     /// Power in watts at the end of the pauses, mean of all bursts; none where it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watts_before: Option<f64>,

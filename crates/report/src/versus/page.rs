@@ -1,6 +1,6 @@
 //! A record as a page of Markdown.
 
-use super::{CLOSE, REGEMM, Record, Unsupported};
+use super::{CLOSE, REGEMM, Record, Settings, Unsupported};
 use crate::table::percent;
 use std::fmt::Write;
 
@@ -40,6 +40,7 @@ impl Record {
         if let Some(bandwidth) = self.bandwidth {
             writeln!(text, "- memory {bandwidth:.2} TB/s by its clock")?;
         }
+        self.write_settings(text)?;
         for library in &self.libraries {
             writeln!(text, "- {library}")?;
         }
@@ -59,6 +60,14 @@ impl Record {
                 case.label()
             )?;
         }
+        let late: Vec<String> = self.late().collect();
+        if !late.is_empty() {
+            writeln!(
+                text,
+                "- samples that may hold a wait for the host, since the device began them too early: {}",
+                late.join("; ")
+            )?;
+        }
         for (case, missing) in self.unsupported() {
             writeln!(text, "- {} does not compute {case}: {}", missing.name, missing.why)?;
         }
@@ -68,6 +77,35 @@ impl Record {
              rotate through more memory than the L2 holds, every result verified first; how, is in `docs/benchmarks.md`"
         )?;
         self.tables().iter().try_for_each(|table| write!(text, "\n{}", table.markdown()))
+    }
+
+    /// What it was made by, as far as it says.
+    fn write_settings(&self, text: &mut String) -> std::fmt::Result {
+        let Settings { arguments, seed, tuning } = &self.settings;
+        let command = arguments.as_ref().map(|arguments| match arguments.as_str() {
+            "" => "`cargo bench --bench gemm`".to_owned(),
+            arguments => format!("`cargo bench --bench gemm -- {arguments}`"),
+        });
+        let seed = seed.map(|seed| format!("seed {seed}"));
+        let tuning = tuning.as_ref().map(|tuning| format!("`REGEMM_TUNING={tuning}`"));
+        let all: Vec<String> = [command, seed, tuning].into_iter().flatten().collect();
+        if all.is_empty() { Ok(()) } else { writeln!(text, "- made by {}", all.join(", ")) }
+    }
+
+    /// What has samples that came too early for the host, in words.
+    fn late(&self) -> impl Iterator<Item = String> {
+        self.cases.iter().flat_map(|measured| {
+            let (group, label) = (measured.case.group, measured.case.label());
+            measured.entries.iter().flat_map(move |entry| {
+                let (name, label) = (entry.name.clone(), label.clone());
+                let bursts = entry.burst.as_ref().map(|burst| (burst.late, burst.bursts, "bursts"));
+                let all = [Some((entry.late, entry.samples, "samples")), bursts];
+                let late = all.into_iter().flatten().filter(|(late, ..)| *late > 0);
+                late.map(move |(late, of, what)| {
+                    format!("{late} of {of} {what} of {name} on {group} {label}")
+                })
+            })
+        })
     }
 
     fn unsupported(&self) -> impl Iterator<Item = (String, &Unsupported)> {
@@ -88,6 +126,7 @@ mod tests {
         for part in [
             "# regemm and the vendor's library in f32: NVIDIA Imaginary, 2026-01-31\n",
             "- after: 1755 MHz\n",
+            "- made by `cargo bench --bench gemm -- --rounds 30`, seed 7, `REGEMM_TUNING=table`\n",
             "- cuBLASLt 13.1.0, best of 16\n",
             "- not measured: libother: not found\n",
             "| squares 512 to 8192 | 2 | 1.000 | 0.800 | 4096 | 1 |\n",
@@ -101,6 +140,17 @@ mod tests {
         ] {
             assert!(page.contains(part), "`{part}` is missing in:\n{page}");
         }
+    }
+
+    #[test]
+    fn samples_that_may_hold_a_wait_are_told() {
+        let mut record = synthetic::record();
+        assert!(!record.markdown().contains("wait for the host"));
+        record.cases[0].entries[1].late = 3;
+        record.cases[2].entries[0].burst.as_mut().unwrap().late = 1;
+        let page = record.markdown();
+        let told = "early: 3 of 30 samples of cuBLASLt on squares 256; 1 of 5 bursts of regemm on squares 4096\n";
+        assert!(page.contains(told), "{page}");
     }
 
     #[test]

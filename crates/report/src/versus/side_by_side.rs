@@ -10,7 +10,7 @@ use crate::table::{Table, or_dash};
 /// ratio is. Groups that no record has are left out.
 pub fn side_by_side(records: &[Record]) -> Table {
     let heading = ["ratio to the vendor's best"].into_iter().map(str::to_owned);
-    let heading = heading.chain(records.iter().map(|record| record.dtype.clone()));
+    let heading = heading.chain(headings(records));
     let mut table = Table::new("Ratio to the vendor's best: mean (smallest)", heading);
     let mut add = |name: String, of: &dyn Fn(&Record) -> Option<String>| {
         let cells: Vec<_> = records.iter().map(of).collect();
@@ -53,6 +53,34 @@ pub fn cases_side_by_side(records: &[Record]) -> Vec<Table> {
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
+/// The element types of records, and of those that have the same as much besides as tells them apart: the device, the
+/// day and the commit, or else their number.
+fn headings(records: &[Record]) -> Vec<String> {
+    let details: [fn(&Record) -> String; 3] = [
+        |record| record.provenance.device.clone(),
+        |record| record.provenance.date.clone(),
+        |record| record.provenance.commit.clone().unwrap_or_else(|| "no commit".to_owned()),
+    ];
+    let mut headings: Vec<String> = records.iter().map(|record| record.dtype.clone()).collect();
+    for detail in details {
+        let pairs = headings.iter().cloned().zip(records.iter().map(detail));
+        let pairs: Vec<(String, String)> = pairs.collect();
+        for (heading, (same, own)) in headings.iter_mut().zip(&pairs) {
+            if pairs.iter().any(|(heading, other)| heading == same && other != own) {
+                *heading += &format!(", {own}");
+            }
+        }
+    }
+    let alike = headings.clone();
+    for (index, heading) in headings.iter_mut().enumerate() {
+        if alike.iter().filter(|other| **other == alike[index]).count() > 1 {
+            let number = alike[..=index].iter().filter(|other| **other == alike[index]).count();
+            *heading += &format!(" ({number})");
+        }
+    }
+    headings
+}
+
 /// How the contenders of a case took turns.
 #[derive(Clone, Copy)]
 enum Regime {
@@ -62,8 +90,7 @@ enum Regime {
 }
 
 fn table_of(records: &[Record], title: &str, group: Group, regime: Regime) -> Table {
-    let heading = records.iter().map(|record| record.dtype.clone());
-    let heading = ["m x n x k".to_owned()].into_iter().chain(heading);
+    let heading = ["m x n x k".to_owned()].into_iter().chain(headings(records));
     let mut table = Table::new(capitalised(title), heading);
     let mut cases: Vec<&Case> = Vec::new();
     for record in records {
@@ -139,6 +166,25 @@ mod tests {
             ["cases that are at least as fast", "4 of 8", "1 of 3"],
         ];
         assert_eq!(table.rows, expected);
+    }
+
+    #[test]
+    fn columns_of_one_type_are_told_apart() {
+        let f64 = Record { dtype: "f64".into(), ..synthetic::record() };
+        let mut other = synthetic::record();
+        other.provenance.device = "NVIDIA Other".into();
+        let mut later = other.clone();
+        later.provenance.date = "2026-02-01".into();
+        let records = [synthetic::record(), f64, other.clone(), later, other];
+        let expected = [
+            "f32, NVIDIA Imaginary",
+            "f64",
+            "f32, NVIDIA Other, 2026-01-31 (1)",
+            "f32, NVIDIA Other, 2026-02-01",
+            "f32, NVIDIA Other, 2026-01-31 (2)",
+        ];
+        assert_eq!(side_by_side(&records).heading[1..], expected);
+        assert_eq!(cases_side_by_side(&records)[0].heading[1..], expected);
     }
 
     #[test]

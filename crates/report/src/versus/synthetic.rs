@@ -14,6 +14,7 @@ fn entry(case: &Case, name: &str, microseconds: f64) -> Entry {
         spread: 0.01,
         samples: 30,
         products: 4,
+        late: 0,
         relative_error: if name.starts_with(REGEMM) { 3e-7 } else { 2.5e-7 },
         burst: None,
         turn: None,
@@ -43,6 +44,7 @@ fn in_bursts(mut measured: Measured, times: [f64; 3]) -> Measured {
             spread: 0.02,
             bursts: 5,
             products: 4,
+            late: 0,
             watts_before: Some(150.0),
             sm_mhz: Some(1965.0),
         });
@@ -80,6 +82,11 @@ pub fn record() -> Record {
         dtype: "f32".into(),
         peak: Some(60.0),
         bandwidth: Some(4.8),
+        settings: Settings {
+            arguments: Some("--rounds 30".into()),
+            seed: Some(7),
+            tuning: Some("table".into()),
+        },
         libraries: vec!["cuBLASLt 13.1.0, best of 16".into(), "cuBLAS 13.1.0".into()],
         without: vec!["libother: not found".into()],
         cases: vec![
