@@ -17,8 +17,8 @@ pub trait Record: Serialize + Sized {
     /// Whether its picture is kept as a bitmap, too.
     const HAS_BITMAP: bool = true;
 
-    /// The record that a document is, if it is one of this benchmark; else the document.
-    fn of(document: Document) -> Result<Self, Document>;
+    /// The record that a document is, if it is one of this benchmark.
+    fn of(document: Document) -> Option<Self>;
 
     /// The record as Markdown.
     fn page(&self) -> String;
@@ -33,10 +33,10 @@ macro_rules! record {
             const BENCHMARK: &'static str = $benchmark;
             $(const $bitmap: bool = $value;)?
 
-            fn of(document: Document) -> Result<Self, Document> {
+            fn of(document: Document) -> Option<Self> {
                 match document {
-                    Document::$variant(record) => Ok(record),
-                    other => Err(other),
+                    Document::$variant(record) => Some(record),
+                    _ => None,
                 }
             }
 
@@ -63,14 +63,15 @@ pub fn read<R: Record>(path: &Path) -> Result<R, String> {
     let failure = |why: &dyn Display| format!("{}: {why}", path.display());
     let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
     let document = Document::parse(&text).map_err(|error| failure(&error))?;
-    R::of(document).map_err(|other| {
-        let kind = other.kind();
-        let is_record =
-            matches!(other, Document::Ladder(_) | Document::Versus(_) | Document::Accuracy(_));
-        let what = if is_record { "a record of the benchmark" } else { "the output of `regemm" };
-        let end = if is_record { "" } else { "`" };
-        failure(&format!("is {what} {kind}{end}, and none of the benchmark {}", R::BENCHMARK))
-    })
+    let kind = document.kind();
+    let what = match document {
+        Document::Ladder(_) | Document::Versus(_) | Document::Accuracy(_) => {
+            format!("a record of the benchmark {kind}")
+        }
+        _ => format!("the output of `regemm {kind}`"),
+    };
+    R::of(document)
+        .ok_or_else(|| failure(&format!("is {what}, and none of the benchmark {}", R::BENCHMARK)))
 }
 
 /// Writes the numbers of a record.

@@ -15,6 +15,7 @@
 //!
 //! What a record holds, and how it is printed and drawn, is in the crate `regemm-report`.
 
+#[allow(dead_code, reason = "other benchmarks use the rest")]
 #[path = "../common/mod.rs"]
 mod common;
 mod contest;
