@@ -1,4 +1,4 @@
-//! The programs: what they refuse, what they keep, and what they do where there is no GPU, or one that computes nothing.
+//! The programs: what they refuse and keep, and what they do where there is no GPU, or one that computes nothing.
 
 #[allow(dead_code, reason = "what runs one test again is for others")]
 #[path = "../../crates/cuda_driver/tests/support/mod.rs"]

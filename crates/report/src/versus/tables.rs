@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(table.rows[0][column..column + 2], ["3.84", "4.26"]);
     }
 
-    /// The library may choose another kernel for a product with an epilogue, whose bandwidth stands beside the vendor's.
+    /// The library may choose another kernel for a product with an epilogue; its bandwidth stands beside the vendor's.
     #[test]
     fn kernel_and_bandwidth_are_of_what_is_compared() {
         let mut record = synthetic::record();
