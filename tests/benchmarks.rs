@@ -21,6 +21,7 @@ use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
 use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16};
 use regemm_report::ladder;
+use regemm_report::settings::Settings;
 use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
 use std::collections::HashSet;
 use std::path::Path;
@@ -210,6 +211,7 @@ fn numbers_are_kept_after_each_case_and_a_failure_ends_the_rest() {
         provenance: recording.provenance(&Device::sim()),
         dtype: "f32".into(),
         peak: None,
+        settings: Settings::default(),
         rounds: Vec::new(),
     };
     let mut kept_before = Vec::new();

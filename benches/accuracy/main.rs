@@ -154,12 +154,18 @@ fn measure(arguments: &Arguments, device: &Device) -> Outcome<(Record, Option<Fa
         let others: Vec<study::Other<'_>> = others.collect();
         let mut watch = |next: String| tell(format!("{} of {count}: {next}", index + 1));
         let provenance = record.provenance.clone();
-        let one = study::run(&plan, device, provenance, &others, &mut watch)
-            .map_err(|error| format!("{}, K = {k}: {error}", data.name()))?;
+        let (one, failure) = match study::run(&plan, device, provenance, &others, &mut watch) {
+            Ok(one) => (one, None),
+            Err(cut) => (*cut.record, cut.why),
+        };
         record.points.extend(one.points);
         record.wrong.extend(one.wrong);
+        record.stopped = one.stopped;
         one.missing.into_iter().for_each(|missing| record.leave_out(&missing.mode, missing.why));
-        Ok(())
+        match failure {
+            Some(error) => Err(format!("{}, K = {k}: {error}", data.name()).into()),
+            None => Ok(()),
+        }
     });
     Ok((record, failure))
 }

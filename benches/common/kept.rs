@@ -63,13 +63,7 @@ pub fn read<R: Record>(path: &Path) -> Result<R, String> {
     let failure = |why: &dyn Display| format!("{}: {why}", path.display());
     let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
     let document = Document::parse(&text).map_err(|error| failure(&error))?;
-    let kind = document.kind();
-    let what = match document {
-        Document::Ladder(_) | Document::Versus(_) | Document::Accuracy(_) => {
-            format!("a record of the benchmark {kind}")
-        }
-        _ => format!("the output of `regemm {kind}`"),
-    };
+    let what = document.description();
     R::of(document)
         .ok_or_else(|| failure(&format!("is {what}, and none of the benchmark {}", R::BENCHMARK)))
 }

@@ -57,8 +57,9 @@ use options::Arguments;
 use regemm::kernels::Types;
 use regemm::measure::Rotation;
 use regemm::{Device, Dtype, Element, Yields, bf16, f16};
+use regemm_report::settings::Settings;
 use regemm_report::versus::{
-    CUBLAS, CUBLAS_LT, Case, Measured, REGEMM, Record, Settings, WITH_EPILOGUE, cases_side_by_side,
+    CUBLAS, CUBLAS_LT, Case, Measured, REGEMM, Record, WITH_EPILOGUE, cases_side_by_side,
     side_by_side,
 };
 use regemm_report::{provenance, table};

@@ -32,6 +32,7 @@ use common::kept::read;
 use common::{Failure, Outcome, Recording, first_gpu, parse_dtype, tell};
 use regemm::{Device, Dtype, bf16, f16};
 use regemm_report::ladder::Record;
+use regemm_report::settings::Settings;
 use std::process::ExitCode;
 
 /// Measures the kernels beside cuBLASLt on a GPU
@@ -128,6 +129,11 @@ fn begin(arguments: &Arguments, device: &Device) -> Record {
         provenance: arguments.recording.provenance(device),
         dtype: arguments.what.dtype.to_string(),
         peak: info.peak_flops(arguments.what.dtype).map(|flops| flops / 1e12),
+        settings: Settings {
+            arguments: Some(common::arguments()),
+            seed: Some(arguments.recording.seed),
+            tuning: None,
+        },
         rounds: Vec::new(),
     }
 }

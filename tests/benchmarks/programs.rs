@@ -173,9 +173,9 @@ fn records_of_others_are_called_what_they_are() {
     let [(_, ladder), (_, gemm), (_, accuracy)] = RECORDS;
     let sweep = "docs/measurements/2026-11-21-h200-sweep-f32.json";
     for (bench, file, what) in [
-        ("gemm", ladder, "a record of the benchmark ladder"),
-        ("ladder", gemm, "a record of the benchmark gemm"),
-        ("ladder", accuracy, "a record of the benchmark accuracy"),
+        ("gemm", ladder, "a record of `cargo bench --bench ladder`"),
+        ("ladder", gemm, "a record of `cargo bench --bench gemm`"),
+        ("ladder", accuracy, "the output of `regemm accuracy`"),
         ("accuracy", sweep, "the output of `regemm sweep`"),
     ] {
         let words = refusal(bench, &format!("--from {file}"));
@@ -183,7 +183,10 @@ fn records_of_others_are_called_what_they_are() {
         assert!(words.contains(&expected), "{words}");
     }
     let words = refusal("gemm", &format!("--summary {gemm},{ladder}"));
-    assert!(words.contains(&format!("{ladder}: is a record of the benchmark ladder")), "{words}");
+    assert!(
+        words.contains(&format!("{ladder}: is a record of `cargo bench --bench ladder`")),
+        "{words}"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub mod tables;
 pub use command::Climb;
 
 use crate::provenance::Provenance;
+use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 /// A run: where, when and what.
@@ -20,6 +21,9 @@ pub struct Record {
     pub dtype: String,
     /// The device's peak in TFLOP/s without tensor cores, from its number of units and its highest clock.
     pub peak: Option<f64>,
+    /// How to make it again; not in older records.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// A round a size.
     pub rounds: Vec<Round>,
 }

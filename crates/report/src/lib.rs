@@ -13,6 +13,7 @@
 //! | [`table`] | tables of text cells, for whoever prints them |
 //! | [`roofline`] | what a device lets kernels attain |
 //! | [`pictures`] | records as SVG and PNG |
+//! | [`settings`] | what a benchmark was told |
 //! | [`document`] | JSON documents, told apart by what they hold |
 //! | [`section`] | what a report shows of each |
 //! | [`html`] | a report as one page |
@@ -27,6 +28,7 @@ pub mod pictures;
 pub mod provenance;
 pub mod roofline;
 pub mod section;
+pub mod settings;
 pub mod sweep;
 pub mod table;
 pub mod versus;

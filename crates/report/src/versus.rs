@@ -31,6 +31,7 @@ pub use side_by_side::{cases_side_by_side, side_by_side};
 pub use summary::{GroupSummary, SQUARES_THAT_COUNT, geometric_mean};
 
 use crate::provenance::Provenance;
+use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 /// The name of this library's automatic choice among the contenders.
@@ -79,20 +80,6 @@ pub struct Record {
     /// How long a fresh process takes to its first result, if that was measured.
     #[serde(default)]
     pub first_results: Vec<FirstResult>,
-}
-
-/// What a run was told. All of it is absent in records from before it was kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// The benchmark's arguments, as far as they say what is measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<String>,
-    /// The seed of the operands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// How the library chose kernels: `rule`, `table` or `first-use`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
 }
 
 /// All contenders on one case.

@@ -3,6 +3,7 @@
 use super::{Entry, PROCESSOR, Record, Round};
 use crate::float;
 use crate::provenance::Provenance;
+use crate::settings::Settings;
 use crate::table::{self, Table};
 use serde::Deserialize;
 use serde_json::Value;
@@ -157,6 +158,7 @@ impl Run {
             provenance,
             dtype: self.dtype,
             peak: self.peak_flops.map(|flops| flops / FLOPS_IN_TERA),
+            settings: Settings::default(),
             rounds: Vec::new(),
         };
         let left_out = |LeftOut { kernel, why }| format!("{kernel}: {why}");

@@ -2,6 +2,7 @@
 
 use super::{Entry, Record, Round, VENDOR};
 use crate::provenance::Provenance;
+use crate::settings::Settings;
 
 /// Two kernels and the vendor's library on two sizes.
 pub fn record() -> Record {
@@ -28,6 +29,11 @@ pub fn record() -> Record {
         provenance: Provenance::synthetic(),
         dtype: "f32".into(),
         peak: Some(60.0),
+        settings: Settings {
+            arguments: Some("--sizes 1024,4096".into()),
+            seed: Some(7),
+            tuning: None,
+        },
         rounds: vec![round(1024, [5.0, 10.0, 40.0]), round(4096, [6.0, 10.0, 50.0])],
     }
 }

@@ -97,6 +97,9 @@ impl Record {
             "- `cargo bench --bench ladder`: median of alternating samples between events, random normal data in more \
              memory than the L2 holds, every result verified first"
         )?;
+        if let Some(line) = self.settings.line("ladder") {
+            writeln!(text, "{line}")?;
+        }
         self.tables().iter().try_for_each(|table| write!(text, "\n{}", table.markdown()))
     }
 
@@ -129,6 +132,13 @@ mod tests {
     use super::super::synthetic::record;
     use std::fs;
     use std::path::Path;
+
+    #[test]
+    fn the_page_tells_how_to_make_the_record_again() {
+        let page = record().markdown();
+        let line = "- made by `cargo bench --bench ladder -- --sizes 1024,4096`, seed 7\n";
+        assert!(page.contains(line), "{page}");
+    }
 
     #[test]
     fn tables_have_a_row_a_contender_and_a_column_a_size() {

@@ -1,6 +1,6 @@
 //! A record as a page of Markdown.
 
-use super::{CLOSE, REGEMM, Record, Settings, Unsupported};
+use super::{CLOSE, REGEMM, Record, Unsupported};
 use crate::table::percent;
 use std::fmt::Write;
 
@@ -40,7 +40,9 @@ impl Record {
         if let Some(bandwidth) = self.bandwidth {
             writeln!(text, "- memory {bandwidth:.2} TB/s by its clock")?;
         }
-        self.write_settings(text)?;
+        if let Some(line) = self.settings.line("gemm") {
+            writeln!(text, "{line}")?;
+        }
         for library in &self.libraries {
             writeln!(text, "- {library}")?;
         }
@@ -77,19 +79,6 @@ impl Record {
              rotate through more memory than the L2 holds, every result verified first; how, is in `docs/benchmarks.md`"
         )?;
         self.tables().iter().try_for_each(|table| write!(text, "\n{}", table.markdown()))
-    }
-
-    /// What it was made by, as far as it says.
-    fn write_settings(&self, text: &mut String) -> std::fmt::Result {
-        let Settings { arguments, seed, tuning } = &self.settings;
-        let command = arguments.as_ref().map(|arguments| match arguments.as_str() {
-            "" => "`cargo bench --bench gemm`".to_owned(),
-            arguments => format!("`cargo bench --bench gemm -- {arguments}`"),
-        });
-        let seed = seed.map(|seed| format!("seed {seed}"));
-        let tuning = tuning.as_ref().map(|tuning| format!("`REGEMM_TUNING={tuning}`"));
-        let all: Vec<String> = [command, seed, tuning].into_iter().flatten().collect();
-        if all.is_empty() { Ok(()) } else { writeln!(text, "- made by {}", all.join(", ")) }
     }
 
     /// What has samples that came too early for the host, in words.
