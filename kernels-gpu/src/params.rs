@@ -199,8 +199,8 @@ pub struct GemmParams<T: Element, E, D: Element = T> {
 }
 
 impl<T: Element, E, D: Element> GemmParams<T, E, D> {
-    /// Those of one product of `m x k` and `k x n`: K in one slice, no tiles that blocks share, no workspace and no maps.
-    /// What more a kernel asks for is set in them.
+    /// Those of one product of `m x k` and `k x n`: K in one slice, no tiles that blocks share, no workspace and no
+    /// maps. What more a kernel asks for is set in them.
     pub fn single(
         [a, b]: [MatrixRef<T>; 2],
         d: MatrixRef<D>,
