@@ -9,6 +9,7 @@
 //! were read: the record beside it lists them. Cargo itself would compile each time, because the library that it waits
 //! for is never linked.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +47,16 @@ pub struct Kept {
 
 /// The folder for what is kept: in the target folder that `out_dir` lies in, in `out_dir` itself where there is none.
 pub fn folder(out_dir: &Path) -> PathBuf {
-    let target = out_dir.ancestors().find(|folder| folder.join(TARGET_DIR_MARK).is_file());
+    folder_of(out_dir, std::env::var_os("TARGET").as_deref())
+}
+
+/// The same of a build for `platform`. With `--target` it has a folder in the target folder, marked like that; PTX is
+/// the same for all.
+fn folder_of(out_dir: &Path, platform: Option<&OsStr>) -> PathBuf {
+    let is_marked = |folder: &&Path| folder.join(TARGET_DIR_MARK).is_file();
+    let marked = out_dir.ancestors().find(is_marked);
+    let of_platform = marked.filter(|folder| platform.is_some() && folder.file_name() == platform);
+    let target = of_platform.and_then(Path::parent).filter(is_marked).or(marked);
     target.unwrap_or(out_dir).join("cuda_builder")
 }
 
@@ -148,6 +158,22 @@ fn holds_all(inputs: &[PathBuf], kernel_crate: &KernelCrate, toolchain: &Toolcha
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn builds_for_all_platforms_share_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let platform = target.join("aarch64-unknown-linux-gnu");
+        fs::create_dir_all(&platform).unwrap();
+        for marked in [folder.path(), &target, &platform] {
+            fs::write(marked.join(TARGET_DIR_MARK), "").unwrap();
+        }
+        let kept = target.join("cuda_builder");
+        let named = Some(OsStr::new("aarch64-unknown-linux-gnu"));
+        assert_eq!(folder_of(&platform.join("release/build/x/out"), named), kept);
+        assert_eq!(folder_of(&target.join("release/build/x/out"), named), kept);
+        assert_eq!(folder_of(&target.join("release/build/x/out"), None), kept);
+    }
 
     #[test]
     fn what_earlier_versions_kept_of_a_crate_goes() {
