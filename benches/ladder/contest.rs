@@ -55,7 +55,7 @@ type Admitted<'v> = Vec<(Contender<'v>, f64)>;
 
 impl Contest<'_> {
     /// Verifies and measures every kernel of the element type, for row-major factors, and the vendor's library. Kernels
-    /// with wrong results have no times; they are given by name, with what is wrong.
+    /// that fail or have wrong results have no times; they are given by name, with what is wrong.
     ///
     /// # Errors
     /// A failure of the device.
@@ -89,7 +89,7 @@ impl Contest<'_> {
             contenders.push(Contender::Vendor { plan, algorithm: *algorithm });
         }
 
-        let (admitted, wrong) = self.admit(&stream, contenders, &mut operands)?;
+        let (admitted, faults) = self.admit(&stream, contenders, &mut operands)?;
         let samples = self.measure(&stream, &admitted, &mut operands)?;
         let entries = admitted.iter().zip(samples).map(|((contender, error), samples)| {
             entry(contender.name().to_owned(), self.size, &samples, *error)
@@ -103,7 +103,7 @@ impl Contest<'_> {
             }),
             without_vendor,
         };
-        Ok((round, wrong))
+        Ok((round, faults))
     }
 
     fn product(&self, dtype: Dtype) -> Product {
@@ -124,8 +124,8 @@ impl Contest<'_> {
         })
     }
 
-    /// The contenders that may be measured, with their errors on the same operands, and what is wrong with others. D is
-    /// poisoned before each.
+    /// The contenders that may be measured, with their errors on the same operands, and what is wrong with other
+    /// kernels. D is poisoned before each.
     fn admit<'v, T: Element>(
         &self,
         stream: &Stream,
@@ -137,7 +137,7 @@ impl Contest<'_> {
         let expectation = Expectation::new(Problem::product(a.view(), b.view()), self.seed)?;
         let nan = T::narrow(regemm::Accumulator::constant(f64::NAN));
         let poison = Array2::from_elem((self.size, self.size), nan);
-        let (mut admitted, mut wrong) = (Vec::new(), Vec::new());
+        let (mut admitted, mut faults) = (Vec::new(), Vec::new());
         for contender in contenders {
             let name = contender.name();
             operands.first_set()?.d.copy_from(&poison.view())?;
@@ -145,7 +145,12 @@ impl Contest<'_> {
             // A kernel that fails breaks the device for everyone after it.
             stream.synchronize()?;
             if let Err(why) = outcome {
-                tell(format!("{name} is left out at {}: {why}", self.size));
+                let what = format!("{name} is left out at {}: {why}", self.size);
+                tell(&what);
+                // What the vendor's library cannot do is no failure of ours.
+                if let Contender::Kernel(_) = contender {
+                    faults.push(what);
+                }
                 continue;
             }
             let result = operands.first_set()?.d.view().to_array()?;
@@ -154,12 +159,12 @@ impl Contest<'_> {
             if let (Contender::Kernel(_), false) = (&contender, verification.pass()) {
                 let what = format!("{name} is wrong at {}: {verification:?}", self.size);
                 tell(&what);
-                wrong.push(what);
+                faults.push(what);
                 continue;
             }
             admitted.push((contender, verification.comparison.relative_norm_error));
         }
-        Ok((admitted, wrong))
+        Ok((admitted, faults))
     }
 
     fn measure<T: Element>(

@@ -13,7 +13,7 @@ use regemm_kernels::epilogue::{Epilogue, Linear};
 use regemm_kernels::maps::{
     BoxShape, Factors, Inside, Mapped, Mappings, Maps, Matrices, Results, UNUSED,
 };
-use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::params::{GemmParams, MatrixRef};
 use regemm_kernels::slices::clusters::{Cluster, Portion};
 use regemm_kernels::slices::ring::{Ring, WARP};
 use regemm_kernels::swapped::Swapped;
@@ -272,22 +272,7 @@ fn run(mistake: Mistake) -> (Result<Counters, SimError>, Vec<bf16>) {
     let wholes = [map(a, (m, k), PanelA::BOX), map(b, (k, n), PanelB::BOX)];
     let factors = Factors { wholes, rests: [UNUSED; 2] };
     let results = Results { d: map(d, (m, n), outbox::box_of::<bf16>()), ..Results::NONE };
-    let params = Params {
-        a,
-        b,
-        d: TargetRef { first: d, stride: 0 },
-        a_stride: 0,
-        b_stride: 0,
-        m,
-        n,
-        k,
-        slice_depth: k,
-        shared_tiles: 0,
-        sharing_blocks: 0,
-        workspace: Workspace::NONE,
-        maps: Maps::NONE,
-        epilogue: Linear::identity(),
-    };
+    let params = Params::single([a, b], d, (m, n, k), Linear::identity());
     let launch =
         Launch { grid: [1; 3], block: [CONSUMERS + THREADS, 1, 1], dynamic_shared: SHARED_BYTES };
     let matrices = Matrices { factors, results };

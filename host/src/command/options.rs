@@ -18,9 +18,13 @@ pub struct DeviceOption {
 
 /// Each value once, in the order in which they are named first.
 pub fn distinct<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
+    distinct_by(named, T::eq)
+}
+
+fn distinct_by<T>(named: impl IntoIterator<Item = T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in named {
-        if !distinct.contains(&value) {
+        if !distinct.iter().any(|known| same(known, &value)) {
             distinct.push(value);
         }
     }
@@ -31,13 +35,7 @@ pub fn distinct<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
 pub fn distinct_kernels(
     named: impl IntoIterator<Item = &'static KernelInfo>,
 ) -> Vec<&'static KernelInfo> {
-    let mut distinct: Vec<&'static KernelInfo> = Vec::new();
-    for kernel in named {
-        if distinct.iter().all(|known| known.name != kernel.name) {
-            distinct.push(kernel);
-        }
-    }
-    distinct
+    distinct_by(named, |one, other| one.name == other.name)
 }
 
 /// Why `auto` takes the simulator.

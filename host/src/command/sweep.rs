@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Keep the record in this JSON file, written after each pass over the configurations
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Continue the sweep in the output file; begin one if there is no such file
+    /// Continue the sweep in the output file; begin one if there is no such file. Tables that exist need --force
     #[arg(long, requires = "output")]
     resume: bool,
     /// Write a line for each configuration and size to this CSV file
@@ -118,10 +118,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     };
     let paths = [&arguments.output, &arguments.csv, &arguments.markdown];
     check_distinct(paths.into_iter().flatten().map(PathBuf::as_path))?;
-    // To continue a record is no permission to replace what else is there.
-    drop(Destination::each([&arguments.csv, &arguments.markdown], arguments.force)?);
     let overwrite = arguments.force || arguments.resume;
     let mut store = Store::new(arguments.output.as_deref(), overwrite)?;
+    // To continue a record is no permission to replace what else is there.
+    drop(Destination::each([&arguments.csv, &arguments.markdown], arguments.force)?);
     interrupt::stop_by_request();
 
     let mut record = plan.record(&device, &subjects);
