@@ -21,6 +21,16 @@ pub fn whole(value: u64) -> u64 {
     backend::whole(value)
 }
 
+/// The same value in another register (`mul.rn.f32` by 1, which the assembler does not take away).
+///
+/// Registers that a vector is stored from must follow one another. Without a copy between, values that are summed up in
+/// a loop and stored as vectors behind it lie so in the loop already, where the assembler would otherwise distribute
+/// them among the banks of the register file.
+#[inline(always)]
+pub fn copied(value: f32) -> f32 {
+    backend::copied(value)
+}
+
 /// The same value, which is the same in all lanes of the warp, and of which the compiler is told so (`redux.sync.or`,
 /// on sm_80 and later).
 ///

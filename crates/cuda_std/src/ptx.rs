@@ -11,6 +11,8 @@ mod async_copy;
 mod bulk_copy;
 #[path = "ptx/cluster.rs"]
 mod cluster;
+#[path = "ptx/convergent.rs"]
+mod convergent;
 #[path = "ptx/counter.rs"]
 mod counter;
 #[path = "ptx/early_start.rs"]
@@ -116,39 +118,31 @@ pub fn trap() -> ! {
 #[inline(always)]
 pub unsafe fn sync_threads() {
     // SAFETY: the caller promises that the whole block gets here.
-    unsafe { nvptx::_syncthreads() }
+    unsafe { convergent::barrier_all(0) }
 }
 
 #[inline(always)]
 pub unsafe fn sync_warp(mask: u32) {
     // SAFETY: the caller promises that the lanes of `mask` arrive together.
-    unsafe { asm!("bar.warp.sync {};", in(reg32) mask, options(nostack)) }
+    unsafe { convergent::bar_warp_sync(mask) }
 }
 
 /// `shfl.sync` (section 9.7.9.6): the third operand packs the segment mask and the clamp value.
 macro_rules! shuffles {
-    ($($name:ident => $mode:literal, $clamp:literal);* $(;)?) => {$(
+    ($($name:ident => $intrinsic:ident, $clamp:literal);* $(;)?) => {$(
         #[inline(always)]
         pub unsafe fn $name(mask: u32, value: u32, operand: u32) -> u32 {
-            let result;
             // SAFETY: the caller promises that the lanes of `mask` arrive together.
-            unsafe {
-                asm!(
-                    concat!("shfl.sync.", $mode, ".b32 {r}, {v}, {o}, ", $clamp, ", {m};"),
-                    r = out(reg32) result, v = in(reg32) value, o = in(reg32) operand, m = in(reg32) mask,
-                    options(nostack)
-                )
-            };
-            result
+            unsafe { convergent::$intrinsic(mask, value, operand, $clamp) }
         }
     )*};
 }
 
 shuffles! {
-    shuffle_bfly => "bfly", "0x1f";
-    shuffle_down => "down", "0x1f";
-    shuffle_up => "up", "0";
-    shuffle_idx => "idx", "0x1f";
+    shuffle_bfly => shfl_sync_bfly, 0x1f;
+    shuffle_down => shfl_sync_down, 0x1f;
+    shuffle_up => shfl_sync_up, 0;
+    shuffle_idx => shfl_sync_idx, 0x1f;
 }
 
 // One declaration for the whole module; the launch gives the size (section 5.1.6.1).
@@ -192,18 +186,22 @@ pub fn whole(value: u64) -> u64 {
     result
 }
 
+#[inline(always)]
+pub fn copied(value: f32) -> f32 {
+    let result;
+    // SAFETY: multiplies registers.
+    unsafe {
+        asm!("mul.rn.f32 {}, {}, 0f3F800000;", out(reg32) result, in(reg32) value, options(pure, nomem, nostack))
+    };
+    result
+}
+
 /// `redux.sync` (section 9.7.13.12), whose result lies in a uniform register.
 #[cfg(target_feature = "sm_80")]
 #[inline(always)]
 pub unsafe fn uniform(value: u32) -> u32 {
-    let result;
-    // SAFETY: combines registers of the lanes, which the caller promises are all here. Not `pure`, or the compiler
-    // could move it to where not all lanes come.
-    unsafe {
-        asm!("redux.sync.or.b32 {}, {}, 0xffffffff;", out(reg32) result, in(reg32) value,
-            options(nomem, nostack))
-    };
-    result
+    // SAFETY: combines registers of the lanes, which the caller promises are all here.
+    unsafe { convergent::redux_sync_or(value, u32::MAX) }
 }
 
 /// Older targets lack the instruction.

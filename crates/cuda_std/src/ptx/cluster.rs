@@ -1,5 +1,6 @@
 //! Blocks of a cluster, and what they reach of each other.
 
+use super::convergent;
 use core::arch::{asm, nvptx};
 
 /// Whether the target has clusters: sm_90 in PTX ISA 7.8; with what is older than 8.0 they could not multicast.
@@ -40,29 +41,19 @@ pub unsafe fn map_shared(address: u32, rank: u32) -> u32 {
     mapped
 }
 
-// Intrinsics of LLVM, which it knows not to copy to where only some threads of a warp come: of `asm!` it does not, and
-// where threads divide in the same way before and after a barrier it would give each part one of its own.
-#[allow(improper_ctypes, reason = "intrinsics are no foreign functions")]
-unsafe extern "unadjusted" {
-    #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
-    fn barrier_cluster_arrive();
-    #[link_name = "llvm.nvvm.barrier.cluster.wait"]
-    fn barrier_cluster_wait();
-}
-
 /// "Parallel Synchronization and Communication Instructions: barrier.cluster", whose arrival releases what the thread
 /// has done.
 #[inline(always)]
 pub unsafe fn cluster_arrive() {
     // SAFETY: as promised by the caller; a trap has no operands.
-    unsafe { if CLUSTERS { barrier_cluster_arrive() } else { nvptx::trap() } }
+    unsafe { if CLUSTERS { convergent::barrier_cluster_arrive() } else { nvptx::trap() } }
 }
 
 /// As above.
 #[inline(always)]
 pub unsafe fn cluster_wait() {
     // SAFETY: as promised by the caller; a trap has no operands.
-    unsafe { if CLUSTERS { barrier_cluster_wait() } else { nvptx::trap() } }
+    unsafe { if CLUSTERS { convergent::barrier_cluster_wait() } else { nvptx::trap() } }
 }
 
 /// "mbarrier.arrive" where a condition holds, at an mbarrier of any block of the cluster. With `.release.cluster` it

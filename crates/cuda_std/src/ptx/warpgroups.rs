@@ -1,5 +1,6 @@
 //! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
 
+use super::convergent;
 use core::arch::asm;
 
 /// Whether warpgroups can hand registers over: sm_90a alone.
@@ -9,14 +10,14 @@ pub const REGISTER_TRANSFERS: bool = cfg!(target_feature = "sm_90a");
 #[inline(always)]
 pub unsafe fn named_barrier_sync(barrier: u32, threads: u32) {
     // SAFETY: the caller promises that all of its warps get here together.
-    unsafe { asm!("bar.sync {}, {};", in(reg32) barrier, in(reg32) threads, options(nostack)) }
+    unsafe { convergent::barrier_sync(barrier, threads) }
 }
 
 /// As above.
 #[inline(always)]
 pub unsafe fn named_barrier_arrive(barrier: u32, threads: u32) {
     // SAFETY: the caller promises that all of its warps get here together.
-    unsafe { asm!("bar.arrive {}, {};", in(reg32) barrier, in(reg32) threads, options(nostack)) }
+    unsafe { convergent::barrier_arrive(barrier, threads) }
 }
 
 /// `setmaxnreg` ("Miscellaneous Instructions: setmaxnreg").
@@ -25,7 +26,7 @@ pub unsafe fn increase_registers<const N: u32>() {
     // SAFETY: the caller promises that the whole warpgroup gets here together.
     unsafe {
         if REGISTER_TRANSFERS {
-            asm!("setmaxnreg.inc.sync.aligned.u32 {};", const N, options(nostack))
+            convergent::setmaxnreg_inc::<N>()
         }
     }
 }
@@ -36,7 +37,7 @@ pub unsafe fn decrease_registers<const N: u32>() {
     // SAFETY: the caller promises that the whole warpgroup gets here together.
     unsafe {
         if REGISTER_TRANSFERS {
-            asm!("setmaxnreg.dec.sync.aligned.u32 {};", const N, options(nostack))
+            convergent::setmaxnreg_dec::<N>()
         }
     }
 }
@@ -47,12 +48,15 @@ pub unsafe fn elect(mask: u32) -> bool {
     // SAFETY: the caller promises that the lanes of `mask` arrive together.
     unsafe {
         if super::BULK_COPIES {
-            let elected: u32;
-            asm!("{{", ".reg .pred p;", "elect.sync _|p, {m};", "selp.b32 {r}, 1, 0, p;", "}}",
-                m = in(reg32) mask, r = out(reg32) elected, options(nostack));
-            elected != 0
+            let elect = || {
+                let elected: u32;
+                asm!("{{", ".reg .pred p;", "elect.sync _|p, {m};", "selp.b32 {r}, 1, 0, p;", "}}",
+                    m = in(reg32) mask, r = out(reg32) elected, options(nostack));
+                elected
+            };
+            convergent::at_one_place(elect) != 0
         } else {
-            asm!("bar.warp.sync {};", in(reg32) mask, options(nostack));
+            convergent::bar_warp_sync(mask);
             super::lane_id() == mask.trailing_zeros()
         }
     }

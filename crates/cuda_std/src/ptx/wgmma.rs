@@ -1,5 +1,6 @@
 //! Warpgroup matrix instructions (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 
+use super::convergent;
 use crate::wgmma::{Element, Major};
 use core::arch::{asm, nvptx};
 
@@ -8,32 +9,26 @@ pub const WGMMA: bool = cfg!(target_feature = "sm_90a");
 
 /// Instructions without operands, or the end of the launch where the target has none.
 macro_rules! wgmma {
-    ($($name:ident => $asm:literal),* $(,)?) => {$(
+    ($($name:ident),* $(,)?) => {$(
         #[inline(always)]
         pub unsafe fn $name() {
             // SAFETY: the caller promises that the whole warpgroup gets here.
             unsafe {
-                if WGMMA { asm!($asm, options(nostack)) } else { nvptx::trap() }
+                if WGMMA { convergent::$name() } else { nvptx::trap() }
             }
         }
     )*};
 }
 
 wgmma! {
-    wgmma_fence => "wgmma.fence.sync.aligned;",
-    wgmma_commit_group => "wgmma.commit_group.sync.aligned;",
+    wgmma_fence,
+    wgmma_commit_group,
 }
 
 #[inline(always)]
 pub unsafe fn wgmma_wait_group<const PENDING: usize>() {
     // SAFETY: the caller promises that the whole warpgroup gets here.
-    unsafe {
-        if WGMMA {
-            asm!("wgmma.wait_group.sync.aligned {};", const PENDING, options(nostack))
-        } else {
-            nvptx::trap()
-        }
-    }
+    unsafe { if WGMMA { convergent::wgmma_wait_group::<PENDING>() } else { nvptx::trap() } }
 }
 
 /// The start address of a matrix as the lowest bits of a descriptor have it: 14 bits, in units of 16 bytes.

@@ -140,6 +140,11 @@ pub fn opaque(value: u32) -> u32 {
 }
 
 #[inline(always)]
+pub fn copied(value: f32) -> f32 {
+    value
+}
+
+#[inline(always)]
 pub fn whole(value: u64) -> u64 {
     value
 }
