@@ -6,6 +6,7 @@ use crate::epilogue::math::Elementary;
 use core::fmt;
 use cuda_std::device_inline;
 use cuda_std::hint;
+use cuda_std::hint::copied;
 use cuda_std::math::{fma_f32, fma_f64, fma_row_f32};
 use cuda_std::scalar::{self, Scalar};
 use half::{bf16, f16};
@@ -152,6 +153,9 @@ pub trait Accumulator:
             c[j] = Self::fma(a, b[j], c[j]);
         }
     }
+    /// The same value in a [register of its own](cuda_std::hint::copied), where registers have banks for values of this
+    /// size.
+    fn copied(self) -> Self;
     /// `a * b`.
     fn mul(a: Self, b: Self) -> Self;
     /// `a + b`.
@@ -165,7 +169,7 @@ pub trait Accumulator:
 }
 
 macro_rules! accumulator {
-    ($t:ident, $fma:ident $(, $fma_row:ident)?) => {
+    ($t:ident, $fma:ident, $copied:expr $(, $fma_row:ident)?) => {
         impl Accumulator for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -180,6 +184,10 @@ macro_rules! accumulator {
                     $fma_row(a, b, c, backwards)
                 }
             )?
+            #[device_inline]
+            fn copied(self) -> Self {
+                $copied(self)
+            }
             #[device_inline]
             fn mul(a: Self, b: Self) -> Self {
                 a * b
@@ -204,8 +212,9 @@ macro_rules! accumulator {
     };
 }
 
-accumulator!(f32, fma_f32, fma_row_f32);
-accumulator!(f64, fma_f64);
+accumulator!(f32, fma_f32, copied, fma_row_f32);
+// An f64 takes a register of each bank.
+accumulator!(f64, fma_f64, |value| value);
 
 macro_rules! element {
     (

@@ -146,7 +146,7 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
             for _ in 0..unroll {
                 // SAFETY: as promised by the caller.
                 let fragments = unsafe { Self::load(column_of_a, row_of_b) };
-                self.add_outer_product(&fragments);
+                self.add_rows(&fragments);
                 column_of_a = column_of_a.add(Slices::<K>::A_STRIDE as u32);
                 row_of_b = row_of_b.add(Slices::<K>::B_STRIDE as u32);
             }
@@ -200,19 +200,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// Adds the outer product of a column of A and a row of B.
     ///
     /// Row by row, every other row backwards: each multiply-add shares an operand with the one before it, which the GPU
-    /// can then keep instead of fetching it from the register file again.
-    #[device_inline]
-    pub fn add_outer_product(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
-        for i in 0..TM {
-            for j in 0..TN {
-                let j = if i % 2 == 0 { j } else { TN - 1 - j };
-                self.sums[i][j] = Acc::<K>::fma(fragments.a[i], fragments.b[j], self.sums[i][j]);
-            }
-        }
-    }
-
-    /// Adds the outer product of a column of A and a row of B, in rows whose order the compiler keeps: see
-    /// [`Accumulator::fma_row`].
+    /// can then keep instead of fetching it from the register file again. So that it does, the compiler keeps their
+    /// order: see [`Accumulator::fma_row`].
     #[device_inline]
     pub fn add_rows(&mut self, fragments: &Fragments<Acc<K>, TM, TN>) {
         unroll!(i < TM, {
@@ -251,7 +240,8 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     /// Puts the sums through the epilogue and stores what lies in D, in vectors where D's rows consist of them.
     ///
     /// Registers cannot be indexed, and an epilogue copied for each of `TM * TN` sums would be most of the kernel's
-    /// code. So one copy always works on the first vector of sums, and the others move up after it.
+    /// code. So one copy always works on the first vector of sums, and the others move up after it. They are
+    /// [copied](Accumulator::copied) before, so that registers of the main loop need not follow one another.
     ///
     /// # Safety
     /// D and the epilogue's operands are valid for the shapes in `params`.
@@ -264,6 +254,9 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
     ) {
         let vector = Self::COL_VECTOR;
         let wide = Self::wide(params);
+        unroll!(i < TM, {
+            self.sums[i] = copied::<K::Element, TN>(&self.sums[i]);
+        });
         for i in 0..Self::rolled(TM) {
             let row = self.row_of_d(origin, i);
             for j in 0..Self::rolled(TN / vector) {
@@ -281,6 +274,16 @@ impl<K: GemmKernel, const TM: usize, const TN: usize, P: Arrangement<K>> ThreadT
             }
         }
     }
+}
+
+/// Sums in [registers of their own](Accumulator::copied).
+#[device_inline]
+fn copied<T: Element, const N: usize>(sums: &[T::Acc; N]) -> [T::Acc; N] {
+    let mut copies = *sums;
+    for copy in &mut copies {
+        *copy = copy.copied();
+    }
+    copies
 }
 
 /// The index of this thread among those that own the tile together.

@@ -179,11 +179,11 @@ impl<
         unsafe {
             for _ in 0..steps / unroll {
                 for _ in 0..unroll {
-                    sums.add_outer_product(&self.next());
+                    sums.add_rows(&self.next());
                 }
             }
             for _ in 0..steps % unroll {
-                sums.add_outer_product(&self.next());
+                sums.add_rows(&self.next());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! D as the place of sums that are not finished.
 
-use super::{Arrangement, ThreadTile};
+use super::{Arrangement, ThreadTile, copied};
 use crate::element::Element;
 use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
@@ -34,7 +34,8 @@ impl<
         }
     }
 
-    /// As [`park`](Self::park) for a D that is known to consist of whole, aligned vectors.
+    /// As [`park`](Self::park) for a D that is known to consist of whole, aligned vectors. Sums are
+    /// [copied](crate::element::Accumulator::copied) before, as for [`store`](Self::store).
     ///
     /// # Safety
     /// As for [`park`](Self::park); D's rows start at multiples of a vector and have a multiple of its length.
@@ -43,10 +44,11 @@ impl<
     pub unsafe fn park_whole_vectors<E>(&self, params: &GemmParams<T, E>, origin: Origin) {
         unroll!(i < TM, {
             let row = self.row_of_d(origin, i);
+            let sums = copied::<T, TN>(&self.sums[i]);
             unroll!(j < TN / Self::COL_VECTOR, {
                 let col = self.col_of_d(origin, j);
                 let inside = row < params.m && col < params.n;
-                let sums = &self.sums[i][j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
+                let sums = &sums[j * Self::COL_VECTOR..(j + 1) * Self::COL_VECTOR];
                 // SAFETY: as promised by the caller; all of a vector lies in D where its first element does.
                 unsafe { params.d.at(row, col).store_slice_if(inside, sums) };
             });
