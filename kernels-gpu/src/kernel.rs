@@ -52,14 +52,16 @@ impl Tile {
 
 /// A kernel with all its constants chosen: element types, tile sizes, and the layouts of A and B.
 ///
-/// # Contract `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be
-/// launched with [`threads`] threads along x, with `SHARED_BYTES` bytes of dynamic shared memory, and with the
-/// grid and workspace that its [`Schedule`] asks for. Unless the schedule says otherwise there is one block
-/// along x for each `BM x BN` tile of D, `blocks(m, n)` in all, in the order of [`crate::tile::block_tile`] or
-/// [`crate::tile::grouped_block_tile`]. In a batch blocks with index `i` along y compute product `i`; the entry that
-/// [`gemm_kernels!`](crate::gemm_kernels) makes passes `run` the parameters of that product, so that a kernel need
-/// not know of batches, unless it [goes through several products](Self::WALKS_BATCHES). The schedule and `SUMMATION`
-/// together say in which order products are added up.
+/// # Contract
+///
+/// `run` computes `D = epilogue(A * B)` for any `m`, `n` and `k` including zero. It must be launched with [`threads`]
+/// threads along x, with `SHARED_BYTES` bytes of dynamic shared memory, and with the grid and workspace that its
+/// [`Schedule`] asks for. Unless the schedule says otherwise there is one block along x for each `BM x BN` tile of D,
+/// `blocks(m, n)` in all, in the order of [`crate::tile::block_tile`] or [`crate::tile::grouped_block_tile`]. In a
+/// batch blocks with index `i` along y compute product `i`; the entry that [`gemm_kernels!`](crate::gemm_kernels) makes
+/// passes `run` the parameters of that product, so that a kernel need not know of batches, unless it [goes through
+/// several products](Self::WALKS_BATCHES). The schedule and `SUMMATION` together say in which order products are added
+/// up.
 pub trait GemmKernel {
     /// Element type of A and B.
     type Element: Element;

@@ -39,8 +39,8 @@ use crate::memory::GlobalPtr;
 /// who waits for the value (`st.release.gpu`).
 ///
 /// # Safety
-/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only this function and
-/// [`wait`] may access it.
+/// The word must lie in live global memory and be aligned to 4 bytes, and during the launch only functions of this
+/// module may access it.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn post(signal: GlobalPtr<u32>, value: u32) {

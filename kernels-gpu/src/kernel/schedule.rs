@@ -63,8 +63,9 @@ pub enum Summation {
     /// every GPU.
     InGroups,
     /// In ascending order of k by as many at a time as an instruction takes, which tensor cores add up in a way of
-    /// their own: 16 of half precision and 8 of TF32 ([`cuda_std::mma`]), and 4 of f64 ([`cuda_std::mma::double`]). The
-    /// same bits with every such kernel of the same [`Schedule`] on one machine, but not on another.
+    /// their own: 16 of half precision and 8 of TF32 ([`cuda_std::mma`]), and of f64 ([`cuda_std::mma::double`]) 4, or
+    /// 8 by kernels whose blocks [stay](Schedule::Persistent). The same bits with every such kernel of the same
+    /// [`Schedule`] on one machine, but not on another.
     TensorCores,
     /// The same by instructions of whole warpgroups ([`cuda_std::wgmma`]), which need not add up as those of warps do.
     Warpgroups,
