@@ -20,8 +20,15 @@ use cuda_std::mbarrier::{self, Mbarrier};
 use cuda_std::memory::SharedPtr;
 use cuda_std::{cluster, device_inline, hint, shared, thread, warp};
 
+// There a barrier of the block does not stand in for them: copies may still be under way behind it.
+#[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
+const _: () = assert!(
+    mbarrier::AVAILABLE,
+    "copies are asynchronous, so memory barriers are needed: `-Ctarget-feature=+ptx71` for sm_80"
+);
+
 /// Threads of a warp.
-pub const WARP: u32 = 32;
+pub const WARP: u32 = warp::WARP_SIZE;
 
 /// Bytes of one barrier.
 const BARRIER_BYTES: u32 = 8;
