@@ -40,7 +40,15 @@ impl<T: Element<Acc = f32>> Epilogue<T> for ScaledResidual<T> {
         // SAFETY: the element lies in D, whose shape is the residual's, and there is a scale for each column.
         let (residual, scale) =
             unsafe { (self.residual.at(row, col).load(), self.scales.add(col.into()).load()) };
-        fma_f32(sum, scale.widen(), residual.widen()).max(0.0).min(self.limit)
+        let x = fma_f32(sum, scale.widen(), residual.widen());
+        // Not `max` and `min`, which make a number of a NaN; nor `clamp`, which may panic.
+        if x < 0.0 {
+            0.0
+        } else if x > self.limit {
+            self.limit
+        } else {
+            x
+        }
     }
 }
 
