@@ -47,7 +47,8 @@ macro_rules! __gemm_kernels {
         )*
     ) => {
         $($crate::__gemm_entry! {
-            $name = $kernel, $epilogue, $min_blocks $(, $mapped)? $(, only = $only)? $(; $entry)?
+            $name = $kernel, $epilogue, $min_blocks
+            $(, factors = $mapped)? $(, only = $only)? $(; $entry)?
         })*
 
         $(#[$doc])*
@@ -91,7 +92,10 @@ macro_rules! __gemm_kernels {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __gemm_entry {
-    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, only = $only:ident)?) => {
+    (
+        $name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr
+        $(, factors = $mapped:ident)? $(, only = $only:ident)?
+    ) => {
         /// A row of the table: see there.
         ///
         /// # Safety
@@ -108,13 +112,15 @@ macro_rules! __gemm_entry {
                 $epilogue,
                 <$kernel as $crate::kernel::GemmKernel>::Target,
             >,
-            // Named after its test.
+            // Named as the row has them: the matrices that are mapped, and the test of its decision.
+            $(#[grid_constant] $mapped: &$crate::maps::Matrices, mappings: $crate::maps::Mappings,)?
             $($only: $crate::prepare::decision::Decision,)?
         ) {
             const {
                 assert!(
-                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_none(),
-                    "a kernel that makes bulk copies has `factors = mapped`"
+                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_some()
+                        == $crate::__is_mapped!($($mapped)?),
+                    "a kernel that makes bulk copies, and no other, has `factors = mapped`"
                 )
             }
             if const { !<$kernel as $crate::kernel::GemmKernel>::NEEDS.met_by_target() } {
@@ -123,63 +129,19 @@ macro_rules! __gemm_entry {
             if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
                 ::cuda_std::early_start::wait();
             }
-            // SAFETY: the launcher keeps the kernel's contract, and that of the decision.
-            unsafe {
-                $(if !$only.$only() {
-                    return;
-                })?
-                <$kernel as $crate::kernel::GemmKernel>::run(params.of_block())
+            if !$crate::__decided!($($only)?) {
+                return;
             }
-        }
-    };
-    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr, mapped $(, only = $only:ident)?) => {
-        /// A row of the table: see there.
-        ///
-        /// # Safety
-        /// As [`GemmKernel::run`]($crate::kernel::GemmKernel::run).
-        #[::cuda_std::kernel(
-            max_threads = $crate::kernel::threads::<$kernel>(),
-            min_blocks = $min_blocks,
-            cluster = <$kernel as $crate::kernel::GemmKernel>::CLUSTER,
-            early_start
-        )]
-        pub unsafe fn $name(
-            params: $crate::params::GemmParams<
-                <$kernel as $crate::kernel::GemmKernel>::Element,
-                $epilogue,
-                <$kernel as $crate::kernel::GemmKernel>::Target,
-            >,
-            #[grid_constant] matrices: &$crate::maps::Matrices,
-            mappings: $crate::maps::Mappings,
-            // Named after its test.
-            $($only: $crate::prepare::decision::Decision,)?
-        ) {
-            const {
-                assert!(
-                    <$kernel as $crate::kernel::GemmKernel>::BOXES.is_some(),
-                    "a kernel with `factors = mapped` makes bulk copies"
-                )
-            }
-            if const { !<$kernel as $crate::kernel::GemmKernel>::NEEDS.met_by_target() } {
-                ::cuda_std::thread::trap();
-            }
-            if const { !<$kernel as $crate::kernel::GemmKernel>::WAITS } {
-                ::cuda_std::early_start::wait();
-            }
-            $(
-                // SAFETY: the launcher keeps the decision's contract.
-                if !unsafe { $only.$only() } {
-                    return;
-                }
-            )?
-            let maps = $crate::maps::Maps::new(matrices, mappings, &params.maps);
-            let params = $crate::params::GemmParams { maps, ..params.of_block() };
+            let params = $crate::params::GemmParams {
+                $(maps: $crate::maps::Maps::new($mapped, mappings, &params.maps),)?
+                ..params.of_block()
+            };
             // SAFETY: the launcher keeps the kernel's contract.
             unsafe { <$kernel as $crate::kernel::GemmKernel>::run(params) }
         }
     };
     // The entry is that of another row.
-    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, mapped)?; $entry:ident) => {};
+    ($name:ident = $kernel:ty, $epilogue:ty, $min_blocks:expr $(, factors = $mapped:ident)?; $entry:ident) => {};
 }
 
 /// The entry of a row as a value: its own, or that of another one, which must take the same parameters.
@@ -224,6 +186,18 @@ macro_rules! __reducer {
             dtype: $dtype,
             entry: $name::ENTRY,
         })
+    };
+}
+
+/// Whether a row has `factors = mapped`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __is_mapped {
+    () => {
+        false
+    };
+    (mapped) => {
+        true
     };
 }
 
