@@ -210,6 +210,34 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         vectors.map(|_| unsafe { params.epilogue.fetch_vectors(&at) })
     }
 
+    /// What is added to this lane's sums of the `TURN`-th [`pairs::COLS`] columns, of vectors that have been fetched,
+    /// for the second piece when that begins, times a scale; and of C.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store), once for each turn in order; `origin` is that of the warp's part.
+    #[device_inline]
+    #[track_caller]
+    unsafe fn addends_of_turn<
+        T: Element,
+        E: Epilogue<D>,
+        D: Outgoing,
+        C: Addend<D>,
+        const TURN: u32,
+    >(
+        params: &GemmParams<T, E, D>,
+        origin: Origin,
+        (vectors, of_c, scale): (&mut Option<FetchedVectors>, (Option<f32>, &mut C), f32),
+    ) -> Pairs<f32> {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if const { O::SWAPPED && TURN != 0 && TURN == Self::TURNS_OF_PIECE } {
+                *vectors = Self::vectors_of_second_piece(params, origin, *vectors);
+            }
+            let turn = const { (TURN, TURN % Self::TURNS_OF_PIECE) };
+            addends_and_c::<D, C, O>(*vectors, of_c, turn, scale)
+        }
+    }
+
     /// Where the part begins that the `turn`-th [`pairs::COLS`] columns belong to, of the parts of a warp that begin at
     /// `origin`.
     #[device_inline]

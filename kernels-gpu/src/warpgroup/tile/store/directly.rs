@@ -6,7 +6,7 @@
 //! that leave through an outbox are faster by 3 to 12 %, which copies whole rows of 128 bytes while the warp goes on
 //! (H200); but they would write behind the last column of a tile that fits, where the next one begins.
 
-use super::{HALF, NO_C, OF_TURN, addends_and_c, addends_of, is_brought};
+use super::{HALF, NO_C, OF_TURN, addends_of, is_brought};
 use crate::element::Element;
 use crate::epilogue::pairs::{self, Fetched, FetchedVectors, Pairs, PairsAt};
 use crate::epilogue::{Epilogue, Short};
@@ -81,23 +81,14 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         origin: Origin,
     ) {
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
-        macro_rules! addends_of {
-            ($turn:expr) => {{
-                let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
-                if const { O::SWAPPED && $turn != 0 && $turn == Self::TURNS_OF_PIECE } {
-                    // SAFETY: as promised by the caller.
-                    vectors = unsafe { Self::vectors_of_second_piece(params, origin, vectors) };
-                }
-                // SAFETY: as promised by the caller; turns are asked for in order.
-                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
-            }};
-        }
         macro_rules! store {
             ($($turn:literal)*) => {$(
                 if const { $turn < Self::TURNS } {
-                    let addends = addends_of!($turn);
-                    // SAFETY: as promised by the caller.
+                    // SAFETY: as promised by the caller; turns are asked for in order.
                     unsafe {
+                        let by = (&mut vectors, (of_c, &mut c), scale);
+                        let addends =
+                            Self::addends_of_turn::<T, E, D, C, $turn>(params, origin, by);
                         let mut values = scaled!(self.sums, $turn, factor, addends);
                         if const { GELU } {
                             values.iter_mut().for_each(gelu_of_row::<D, BY_TANH>);

@@ -1,7 +1,7 @@
 //! A mapped D and a short epilogue: code written out for each of the sums, since nothing else depends on what is known
 //! at run time.
 
-use super::{NO_ADDENDS, OF_TURN, addends_and_c};
+use super::{NO_ADDENDS, OF_TURN};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::epilogue::pairs::{self, FetchedVectors};
@@ -50,13 +50,9 @@ impl<const N: usize, const BM: usize, O: Operands> WarpgroupTile<N, BM, O> {
         let scale = if const { GELU } { D::short_gelu_scale(BY_TANH) } else { 1.0 };
         macro_rules! addends_of {
             ($turn:expr) => {{
-                let turn = ($turn, $turn % Self::TURNS_OF_PIECE);
-                if const { O::SWAPPED && $turn != 0 && $turn == Self::TURNS_OF_PIECE } {
-                    // SAFETY: as promised by the caller.
-                    vectors = unsafe { Self::vectors_of_second_piece(params, origin, vectors) };
-                }
+                let by = (&mut vectors, (of_c, &mut c), scale);
                 // SAFETY: as promised by the caller; turns are asked for in order.
-                unsafe { addends_and_c::<D, C, O>(vectors, (of_c, &mut c), turn, scale) }
+                unsafe { Self::addends_of_turn::<T, E, D, C, { $turn }>(params, origin, by) }
             }};
         }
         // Where C comes from shared memory there are no registers to fetch it ahead, and it is there at once.
