@@ -1,18 +1,19 @@
 //! How the registers of a block are divided between producers, who bring slices, and consumers, who multiply and
 //! [take](cuda_std::registers) what producers give up (`setmaxnreg`).
 
-/// Registers of a multiprocessor that hands them over (CUDA C++ Programming Guide, "Technical Specifications per
-/// Compute Capability").
-const ALL: u32 = 65_536;
+/// Registers of a multiprocessor, which are also the most that a block can have (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+pub const OF_MULTIPROCESSOR: u32 = 65_536;
 
 /// Warpgroups of a block that multiply; one brings slices.
 const CONSUMERS: u32 = 2;
 
-/// What registers are given to a thread by.
-const UNIT: u32 = 8;
+/// Registers are handed out to warps in units of so many a thread.
+pub const UNIT: u32 = 8;
 
 /// What each thread of such a block is launched with, of which there is one on a multiprocessor: 168.
-const LAUNCHED: u32 = ALL / ((1 + CONSUMERS) * cuda_std::wgmma::THREADS) / UNIT * UNIT;
+const LAUNCHED: u32 =
+    OF_MULTIPROCESSOR / ((1 + CONSUMERS) * cuda_std::wgmma::THREADS) / UNIT * UNIT;
 
 /// Registers of a producer and of a consumer, in a block of one warpgroup that brings slices and two that multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

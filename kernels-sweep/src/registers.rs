@@ -4,22 +4,17 @@
 //! what cannot run, [`min_blocks`] is what the compiler is asked to leave room for.
 
 use regemm_kernels::kernel::{GemmKernel, Rung, Tile};
+use regemm_kernels::share_of_registers::{OF_MULTIPROCESSOR, UNIT};
 use regemm_kernels::slices::ROUND;
+use regemm_kernels::slices::ring::WARP;
 
 /// Most registers that a thread can name. This and all other limits: CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability".
 pub const PER_THREAD: u32 = 255;
 
-/// Registers of a multiprocessor, which are also the most that a block can have.
-pub const PER_MULTIPROCESSOR: u32 = 65_536;
-
 /// A multiprocessor is four parts, each with a quarter of the registers and of the warps.
 const PARTITIONS: u32 = 4;
-const PER_PARTITION: u32 = PER_MULTIPROCESSOR / PARTITIONS;
-
-/// Threads of a warp. Registers are handed out to warps in units of so many a thread.
-const WARP: u32 = 32;
-const UNIT: u32 = 8;
+const PER_PARTITION: u32 = OF_MULTIPROCESSOR / PARTITIONS;
 
 /// What a thread cannot do without beside values of the matrices: where its operands, its part of D and the slices are.
 const POSITIONS: u32 = 16;
@@ -48,7 +43,7 @@ pub const fn needed(tile: Tile, rung: Rung) -> u32 {
 
 /// Registers that each thread of a block of so many can have.
 pub const fn available(threads: u32) -> u32 {
-    min(PER_MULTIPROCESSOR / threads / UNIT * UNIT, PER_THREAD)
+    min(OF_MULTIPROCESSOR / threads / UNIT * UNIT, PER_THREAD)
 }
 
 /// Elements of both slices that a thread moves.

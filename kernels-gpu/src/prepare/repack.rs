@@ -30,6 +30,7 @@
 pub mod transpose;
 
 use crate::params::MatrixRef;
+use crate::slices::mover;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{device_inline, thread, unroll};
 
@@ -53,7 +54,7 @@ pub type Unit = u16;
 const UNIT_BYTES: u64 = size_of::<Unit>() as u64;
 
 /// Bytes of a vector.
-const VECTOR_BYTES: u64 = 16;
+const VECTOR_BYTES: u64 = mover::VECTOR_BYTES as u64;
 
 /// Units of a vector.
 const UNITS: u64 = VECTOR_BYTES / UNIT_BYTES;

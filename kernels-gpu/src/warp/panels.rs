@@ -23,6 +23,7 @@ use crate::params::{GemmParams, MatrixRef};
 use crate::prepare::split;
 use crate::slices::mover::BANKS_BYTES;
 use crate::tile::Origin;
+use crate::warp::sums_on_the_way::LANES;
 use core::marker::PhantomData;
 use core::mem::transmute_copy;
 use cuda_std::async_copy::copy_elements_async;
@@ -43,7 +44,7 @@ pub const CHUNK: usize = 8;
 pub const PAIR: usize = 2;
 
 /// Lanes that hold a row of an 8 x 8 matrix together, and elements of f32 in a chunk.
-const LANES_OF_ROW: u32 = 4;
+const LANES_OF_ROW: u32 = LANES.1 as u32;
 
 /// Chunks that fill all banks.
 pub(crate) const LINE: u32 = BANKS_BYTES as u32 / CHUNK_BYTES;
