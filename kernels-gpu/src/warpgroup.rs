@@ -61,6 +61,7 @@ mod each;
 mod finish;
 pub mod fit;
 pub mod halves;
+mod one_tile;
 pub mod outbox;
 pub mod outgoing;
 pub mod pace;
@@ -89,6 +90,7 @@ use crate::schedule::parts::{Part, Parts};
 use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::Operands;
 use crate::tile::Origin;
+use crate::warp::sums_on_the_way::LANES;
 use crate::warpgroup::addend::Brings;
 use crate::warpgroup::barriers::{CONSUMERS_MEET, HELD_MEET};
 use crate::warpgroup::bulk_panels::{BulkPanel, MajorLayouts};
@@ -98,7 +100,7 @@ use crate::warpgroup::pace::Pace;
 use crate::warpgroup::tile::{Parked, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
+use cuda_std::{device_inline, early_start, hint, named_barrier, thread};
 
 /// The slice of a tile during whose products the rest of the tile before it leaves. By then what has been sent of that
 /// has been read, and two slices' products are under way.
@@ -110,7 +112,7 @@ type Sums<L, const BN: usize, const BM: usize> =
 
 /// Threads among which a row of sums is divided (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts": each
 /// lane of a quad has two of 8 columns).
-const THREADS_OF_ROW: usize = 4;
+const THREADS_OF_ROW: usize = LANES.1;
 
 /// Rows of sums that a thread has a part of, in each piece of a [`WarpgroupTile`].
 const ROWS_OF_THREAD: usize = 2;
@@ -254,11 +256,7 @@ impl<
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * Sums::<L, BN, BM>::ROWS;
-            let outbox_of = |thread: u32| {
-                let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
-                Outbox::new(shared::dynamic::<u8>().add(room))
-            };
-            let mut outbox = outbox_of(thread);
+            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = Self::next(&mut parts, p);
             let mut parked = Parked::nothing();
@@ -307,7 +305,7 @@ impl<
                     change(&mut sums, at);
                     if const { !Self::HAS_ROOM } {
                         // A tile ends where it has begun, so nothing need be kept in between.
-                        outbox = outbox_of(hint::opaque(thread));
+                        outbox = Outbox::of_warp(Self::OUTBOXES, hint::opaque(thread));
                     }
                     let to = (&mut ring, &mut outbox);
                     parked = Self::finish(&mut sums, &p, (at.1, first), fetched, (to, cols));

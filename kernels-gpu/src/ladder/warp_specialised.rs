@@ -275,7 +275,7 @@ pub unsafe fn produce<
 }
 
 /// The sums of this thread over some values of k, of which the first is a multiple of `BK`, or over its group's part of
-/// them.
+/// them: the loop of [`crate::ladder::decoupled`] without copies.
 ///
 /// # Safety
 /// All consumers get here together, and the producers bring the slices.

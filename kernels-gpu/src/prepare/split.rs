@@ -69,6 +69,13 @@ const ROW: u64 = 64;
 /// Halves of a number.
 pub const HALVES: u32 = 2;
 
+/// The high and the low halves of something.
+#[derive(Clone, Copy)]
+pub(crate) struct Halved<P> {
+    pub high: P,
+    pub low: P,
+}
+
 /// Elements from one row of halves to the next.
 pub const fn ld(cols: u32) -> u64 {
     (cols as u64).next_multiple_of(ROW)

@@ -26,21 +26,18 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::clusters::Cluster;
-use crate::slices::ring::{Ring, WARP, is_elected};
+use crate::slices::ring::Ring;
 use crate::swapped::InOrder;
 use crate::tile::{Origin, grouped_tile_at};
 use crate::warpgroup::barriers::CONSUMERS_MEET;
 use crate::warpgroup::bulk_panels::MajorLayouts;
-use crate::warpgroup::outbox::{self, Outbox};
+use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{VECTOR, WarpgroupTile};
-use crate::warpgroup::unbrought::Margin;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
-use cuda_std::memory::SharedPtr;
 use cuda_std::wgmma::{self, Major, THREADS};
-use cuda_std::{cluster, device_inline, early_start, hint, named_barrier, shared, thread};
+use cuda_std::{cluster, device_inline, hint, named_barrier, shared, thread};
 
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
 const BLOCKS: u32 = 2;
@@ -85,7 +82,6 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let thread = thread::thread_idx_x();
-        let consumers = Self::TILE.threads();
         let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());
         let origin = grouped_tile_at(&Self::TILE, p.m, p.n, tile);
         // The first block's half is the longer one. The other may have nothing at all.
@@ -96,59 +92,31 @@ impl<
             if Self::in_turn(p.m, p.n) { (rank, BLOCKS) } else { (rank * half, 1) };
         let slices = (0..count).map(|i| first_slice + i * step);
 
-        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
-        // go through the same slices. Nobody reads the stages any more when sums are written there, and no block ends
-        // before the other has read them.
-        unsafe {
-            let mut sums = WarpgroupTile::<BN, BM>::declare();
-            let mut recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
-            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
-            if thread >= consumers {
-                warpgroup::become_producer();
-                if is_elected(consumers) {
-                    early_start::wait();
-                    Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring(
-                        &p,
-                        (&mut ring, &mut Margin::new(true)),
-                        origin,
-                        slices,
-                        || (),
-                    );
-                }
-                return;
-            }
-            warpgroup::become_consumer();
-            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(&p, origin, STAGES);
-            early_start::wait();
-            let warpgroup = hint::uniform(thread / THREADS);
+        let part_of = |warpgroup| {
             let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
-            let origin = Origin { row: origin.row + first, ..origin };
-            let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
-            let fetched = if let Some(recent) = &mut recent {
-                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(
-                    &mut sums,
-                    recent,
-                    &mut ring,
-                    (first, count),
-                    fetch,
-                )
-            } else {
-                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(
-                    &mut sums,
-                    &mut ring,
-                    (first, false),
-                    (count, || BN as u32),
-                    (|| (), fetch),
-                )
-            };
+            Origin { row: origin.row + first, ..origin }
+        };
+
+        // SAFETY: the launch keeps the kernel's contract. Nobody reads the stages any more when sums are written there,
+        // and no block ends before the other has read them.
+        unsafe {
+            let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
+            let recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
+            let sums = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::sum_tile(
+                &p,
+                (barriers, recent),
+                origin,
+                (slices, count),
+                |warpgroup| WarpgroupTile::<BN, BM>::fetch(&p, part_of(warpgroup)),
+            );
+            let Some((mut sums, warpgroup, fetched)) = sums else { return };
 
             let place = |vector: usize| {
                 let vector = vector as u32 * THREADS + thread % THREADS;
                 shared::dynamic::<f32>().add(vector * VECTOR as u32)
             };
             let finishes = warpgroup == hint::uniform(rank);
-            named_barrier::sync(CONSUMERS_MEET, consumers);
+            named_barrier::sync(CONSUMERS_MEET, Self::TILE.threads());
             if !finishes {
                 sums.for_each_vector(|i, sums| place(i).store_vec(sums));
             }
@@ -158,10 +126,8 @@ impl<
             }
             cluster::arrive();
             if finishes {
-                let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
-                let mut outbox =
-                    Outbox::new(SharedPtr::from_address(shared::dynamic::<u8>().address() + room));
-                sums.store(&p, origin, fetched, &mut outbox);
+                let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
+                sums.store(&p, part_of(warpgroup), fetched, &mut outbox);
                 outbox.finish();
             }
             cluster::wait();

@@ -44,7 +44,7 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::{Boxes, Inside, Mapped};
 use crate::params::GemmParams;
-use crate::prepare::split::HALVES;
+use crate::prepare::split::{HALVES, Halved};
 use crate::schedule::hand_over::HandOver;
 use crate::schedule::parts::{Part, Parts};
 use crate::slices::clusters::{Cluster, Portion};
@@ -75,12 +75,6 @@ const BK: usize = 64;
 
 /// Lanes that hold a row of sums together.
 const LANES_OF_ROW: u32 = super::THREADS_OF_ROW as u32;
-
-/// The high and the low halves of something.
-pub(crate) struct Halved<P> {
-    high: P,
-    low: P,
-}
 
 /// The operands of a slice.
 pub(crate) struct Slice<A, B, const BM: usize, const BN: usize> {
@@ -151,8 +145,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * M as u32;
-            let room = Self::OUTBOXES + thread / WARP * outbox::BYTES;
-            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
             let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut next = parts.next();
             while let Some(Part { origin, slices, is_left, first_helper }) = next {

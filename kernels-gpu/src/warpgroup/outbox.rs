@@ -30,7 +30,9 @@ pub use crate::warpgroup::part::{ROWS, cols};
 use core::marker::PhantomData;
 use cuda_std::memory::SharedPtr;
 use cuda_std::scalar::Scalar;
-use cuda_std::{bulk_copy, device_inline, hint, mma, named_barrier, thread, unroll, warp, wgmma};
+use cuda_std::{
+    bulk_copy, device_inline, hint, mma, named_barrier, shared, thread, unroll, warp, wgmma,
+};
 
 /// What a mapped D is sent in.
 pub const fn box_of<D>() -> BoxShape {
@@ -73,6 +75,12 @@ impl<O: Operands> Outbox<O> {
             (room.address(), PART_BYTES)
         };
         Outbox { part, to_other, operands: PhantomData }
+    }
+
+    /// That of a thread's warp, of those of all warps from `outboxes` bytes into the dynamic shared memory on.
+    #[device_inline]
+    pub fn of_warp(outboxes: u32, thread: u32) -> Self {
+        Self::new(shared::dynamic().add(outboxes + thread / warp::WARP_SIZE * BYTES))
     }
 
     /// Waits for all lanes that write a part together.

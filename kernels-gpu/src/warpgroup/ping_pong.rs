@@ -33,12 +33,12 @@ use crate::slices::clusters::Cluster;
 use crate::slices::ring::{Ring, WARP, is_elected};
 use crate::swapped::InOrder;
 use crate::warpgroup::bulk_panels::MajorLayouts;
-use crate::warpgroup::outbox::{self, Outbox};
+use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::{WARPGROUPS, WarpgroupTile};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, THREADS};
-use cuda_std::{device_inline, early_start, hint, named_barrier, shared, thread};
+use cuda_std::{device_inline, early_start, hint, named_barrier, thread};
 
 /// Rows and columns of a tile, and the depth of its slices.
 const BM: usize = 128;
@@ -120,8 +120,7 @@ impl<
             }
             early_start::wait();
             let turn = hint::uniform(thread / THREADS);
-            let room = Brings::<T, STAGES, L, D>::OUTBOXES + thread / WARP * outbox::BYTES;
-            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            let mut outbox = Outbox::of_warp(Brings::<T, STAGES, L, D>::OUTBOXES, thread);
             let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut waits = turn != 0;
             if waits {

@@ -25,12 +25,12 @@ use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::halves::{Halves, InTwoSteps, Products};
-use crate::warpgroup::outbox::{self, Outbox};
+use crate::warpgroup::outbox::Outbox;
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, PRODUCERS};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{M, THREADS};
-use cuda_std::{device_inline, early_start, hint, shared, thread};
+use cuda_std::{device_inline, early_start, hint, thread};
 use half::f16;
 
 /// The kernel for block tiles of `BM x BN` and factors in the layouts `L`. Its parameters are those of [`Halves`].
@@ -98,8 +98,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             }
             let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
             powers.divide(&mut sums);
-            let room = Halves::<BM, BN, STAGES, L>::OUTBOXES + thread / WARP * outbox::BYTES;
-            let mut outbox = Outbox::new(shared::dynamic::<u8>().add(room));
+            let mut outbox = Outbox::of_warp(Halves::<BM, BN, STAGES, L>::OUTBOXES, thread);
             sums.store(&p, origin, fetched, &mut outbox);
             outbox.finish();
         }

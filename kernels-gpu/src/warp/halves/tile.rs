@@ -4,7 +4,7 @@ use super::BK;
 use crate::epilogue::Epilogue;
 use crate::kernel::GemmKernel;
 use crate::params::GemmParams;
-use crate::prepare::split::LOW_FACTOR;
+use crate::prepare::split::{Halved, LOW_FACTOR};
 use crate::tile::Origin;
 use crate::warp::panels::Panels;
 use crate::warp::sums_on_the_way::LANES;
@@ -16,13 +16,6 @@ use half::f16;
 
 /// Steps of 16 values of k in a slice.
 const STEPS: usize = BK / STEP;
-
-/// Both halves of something.
-#[derive(Clone, Copy)]
-struct Halved<P> {
-    high: P,
-    low: P,
-}
 
 /// A thread's share of 16 rows of A in a slice.
 type Rows = Halved<[FragmentA; STEPS]>;
