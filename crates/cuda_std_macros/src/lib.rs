@@ -5,7 +5,10 @@ use proc_macro2::TokenStream as TokenStream2;
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, FnArg, Ident, ItemFn, Pat, Token, Type, parse_macro_input};
+use syn::{
+    Attribute, Expr, FnArg, Ident, ItemFn, Pat, Signature, Token, Type, Visibility,
+    parse_macro_input,
+};
 
 /// Launch bounds: the arguments of the attribute.
 #[derive(Default)]
@@ -157,6 +160,34 @@ fn is_grid_constant(attribute: &Attribute) -> bool {
 
 fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     let ItemFn { attrs, vis, sig, block } = &function;
+    check(sig)?;
+    let name = &sig.ident;
+    let parameters = sig.inputs.iter().map(Parameter::new).collect::<syn::Result<Vec<_>>>()?;
+    let mut inputs = sig.inputs.clone();
+    for input in &mut inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attribute| !is_grid_constant(attribute));
+        }
+    }
+    let directives = directives(name, &bounds);
+    let of_parameters = checks_of_parameters(name, &parameters);
+    let entry = entry(name, &parameters);
+    let host = host_module(name, vis, &bounds, &parameters);
+    Ok(quote! {
+        #directives
+        #of_parameters
+
+        #(#attrs)*
+        #[cfg_attr(target_arch = "nvptx64", inline(always))]
+        #vis unsafe fn #name(#inputs) #block
+
+        #entry
+        #host
+    })
+}
+
+/// Refuses functions that cannot be kernels.
+fn check(sig: &Signature) -> syn::Result<()> {
     if sig.unsafety.is_none() {
         return Err(syn::Error::new_spanned(&sig.ident, "a kernel must be an `unsafe fn`"));
     }
@@ -169,59 +200,12 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
     if !matches!(sig.output, syn::ReturnType::Default) {
         return Err(syn::Error::new_spanned(&sig.output, "a kernel returns nothing"));
     }
+    Ok(())
+}
 
-    let name = &sig.ident;
-    let mut inputs = sig.inputs.clone();
-    for input in &mut inputs {
-        if let FnArg::Typed(typed) = input {
-            typed.attrs.retain(|attribute| !is_grid_constant(attribute));
-        }
-    }
-    let parameters = sig.inputs.iter().map(Parameter::new).collect::<syn::Result<Vec<_>>>()?;
-    let types = parameters.iter().map(|parameter| &parameter.passed).collect::<Vec<_>>();
-
-    let entry_arguments = (0..parameters.len()).map(|index| format_ident!("argument_{index}"));
-    let entry_arguments = entry_arguments.collect::<Vec<_>>();
-    let device_arguments = parameters.iter().enumerate().map(|(index, parameter)| {
-        let (Parameter { passed, .. }, argument) = (parameter, &entry_arguments[index]);
-        if parameter.grid_constant {
-            // The compiler's name for the parameter.
-            let symbol = format!("{name}_param_{index}");
-            quote!({
-                let _ = #argument;
-                &*(::cuda_std::__parameter_address!(#symbol) as *const #passed)
-            })
-        } else {
-            quote!(#argument)
-        }
-    });
-    let host_arguments = parameters.iter().enumerate().map(|(index, parameter)| {
-        let passed = &parameter.passed;
-        if parameter.grid_constant {
-            quote!(&*arguments[#index].cast::<#passed>())
-        } else {
-            quote!(*arguments[#index].cast::<#passed>())
-        }
-    });
-    // One that takes nothing would not be there, and those behind it be counted wrong.
-    let sizes = types.iter().map(|passed| {
-        let message = format!("a parameter of the kernel `{name}` takes no bytes");
-        quote!(
-            const _: () = assert!(::core::mem::size_of::<#passed>() > 0, #message);
-        )
-    });
-    // The compiler does not align a parameter to more than 16 bytes.
-    let constants = parameters.iter().enumerate().filter(|(_, of)| of.grid_constant);
-    let alignments = constants.map(|(index, _)| {
-        let line =
-            format!("// cuda_builder: {name} .param {index} .align {GRID_CONSTANT_ALIGNMENT}");
-        quote! {
-            #[cfg(target_arch = "nvptx64")]
-            ::core::arch::global_asm!(#line);
-        }
-    });
-
-    // cuda_builder reads these lines from the assembly and moves the directives to the entry.
+/// The lines that ask `cuda_builder` for the directives of launch bounds: it reads them from the assembly and moves the
+/// directives to the entry.
+fn directives(name: &Ident, bounds: &LaunchBounds) -> TokenStream2 {
     let directives = [
         (".maxntid", &bounds.max_threads),
         (".minnctapersm", &bounds.min_blocks),
@@ -243,26 +227,50 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             ::core::arch::global_asm!(#line, value = const { let value: u32 = #value; value });
         })
     });
+    quote!(#(#lines)*)
+}
 
-    let bound = |value: &Option<Expr>| match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
-    };
-    let max_threads = bound(&bounds.max_threads);
-    let min_blocks = bound(&bounds.min_blocks);
-    let max_registers = bound(&bounds.max_registers);
-    let early_start = bounds.early_start;
-    let cluster = bounds.cluster.as_ref().map_or_else(|| quote!(1), |value| quote!(#value));
+/// What is asked of parameters: of `cuda_builder` an alignment, of their types that they take any room.
+fn checks_of_parameters(name: &Ident, parameters: &[Parameter]) -> TokenStream2 {
+    // The compiler does not align a parameter to more than 16 bytes.
+    let constants = parameters.iter().enumerate().filter(|(_, of)| of.grid_constant);
+    let alignments = constants.map(|(index, _)| {
+        let line =
+            format!("// cuda_builder: {name} .param {index} .align {GRID_CONSTANT_ALIGNMENT}");
+        quote! {
+            #[cfg(target_arch = "nvptx64")]
+            ::core::arch::global_asm!(#line);
+        }
+    });
+    // One that takes nothing would not be there, and those behind it be counted wrong.
+    let sizes = parameters.iter().map(|Parameter { passed, .. }| {
+        let message = format!("a parameter of the kernel `{name}` takes no bytes");
+        quote!(
+            const _: () = assert!(::core::mem::size_of::<#passed>() > 0, #message);
+        )
+    });
+    quote!(#(#alignments)* #(#sizes)*)
+}
 
-    Ok(quote! {
-        #(#lines)*
-        #(#alignments)*
-        #(#sizes)*
-
-        #(#attrs)*
-        #[cfg_attr(target_arch = "nvptx64", inline(always))]
-        #vis unsafe fn #name(#inputs) #block
-
+/// The entry on the device.
+fn entry(name: &Ident, parameters: &[Parameter]) -> TokenStream2 {
+    let names = (0..parameters.len()).map(|index| format_ident!("argument_{index}"));
+    let names = names.collect::<Vec<_>>();
+    let types = parameters.iter().map(|parameter| &parameter.passed);
+    let arguments = parameters.iter().enumerate().map(|(index, parameter)| {
+        let (Parameter { passed, .. }, argument) = (parameter, &names[index]);
+        if parameter.grid_constant {
+            // The compiler's name for the parameter.
+            let symbol = format!("{name}_param_{index}");
+            quote!({
+                let _ = #argument;
+                &*(::cuda_std::__parameter_address!(#symbol) as *const #passed)
+            })
+        } else {
+            quote!(#argument)
+        }
+    });
+    quote! {
         // rustc divides a crate into units that are compiled at the same time by modules: each entry has one of its
         // own.
         #[cfg(target_arch = "nvptx64")]
@@ -272,12 +280,40 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             use super::*;
 
             #[unsafe(no_mangle)]
-            pub unsafe extern "ptx-kernel" fn #name(#(#entry_arguments: #types),*) {
+            pub unsafe extern "ptx-kernel" fn #name(#(#names: #types),*) {
                 // SAFETY: the launch keeps the kernel's contract.
-                unsafe { super::#name(#(#device_arguments),*) }
+                unsafe { super::#name(#(#arguments),*) }
             }
         }
+    }
+}
 
+/// The kernel as the host sees it.
+fn host_module(
+    name: &Ident,
+    vis: &Visibility,
+    bounds: &LaunchBounds,
+    parameters: &[Parameter],
+) -> TokenStream2 {
+    let bound = |value: &Option<Expr>| match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    };
+    let max_threads = bound(&bounds.max_threads);
+    let min_blocks = bound(&bounds.min_blocks);
+    let max_registers = bound(&bounds.max_registers);
+    let early_start = bounds.early_start;
+    let cluster = bounds.cluster.as_ref().map_or_else(|| quote!(1), |value| quote!(#value));
+    let types = parameters.iter().map(|parameter| &parameter.passed);
+    let arguments = parameters.iter().enumerate().map(|(index, parameter)| {
+        let passed = &parameter.passed;
+        if parameter.grid_constant {
+            quote!(&*arguments[#index].cast::<#passed>())
+        } else {
+            quote!(*arguments[#index].cast::<#passed>())
+        }
+    });
+    quote! {
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc = concat!("How the host launches [`", stringify!(#name), "`](fn@", stringify!(#name), ").")]
         #vis mod #name {
@@ -300,10 +336,10 @@ fn expand(bounds: LaunchBounds, function: ItemFn) -> syn::Result<TokenStream2> {
             unsafe fn call(arguments: &[*const ::core::ffi::c_void]) {
                 // SAFETY: the launcher has checked the number of arguments and promises that each points to a value of
                 // its parameter's type.
-                unsafe { super::#name(#(#host_arguments),*) }
+                unsafe { super::#name(#(#arguments),*) }
             }
         }
-    })
+    }
 }
 
 #[cfg(test)]
