@@ -1,5 +1,6 @@
 //! What pages for people point to is there.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,45 @@ fn links_lead_to_files_and_headings() {
         }
     }
     assert!(links > 200, "{links}");
+}
+
+/// Modules that all kernels use, and nobody needs to have read.
+const OF_ALL_KERNELS: [&str; 3] = ["element", "epilogue", "layout"];
+
+#[test]
+fn what_a_rung_uses_is_to_be_read_before_it() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels-gpu/src");
+    let page = fs::read_to_string(source.join("../../docs/reading-the-kernels.md")).unwrap();
+    let linked =
+        |text| targets(text).filter_map(|target| target.strip_prefix("../kernels-gpu/src/"));
+    let file_of = |module: &str| format!("{}.rs", module.replace("::", "/"));
+    let mut read: HashSet<_> = OF_ALL_KERNELS.map(file_of).into();
+    let mut rungs = 0;
+    for line in page.lines().take_while(|line| !line.starts_with("## See")) {
+        read.extend(linked(line).map(str::to_owned));
+        // A row is a number, the rung, what is to be read before it, and more.
+        let Some(rung) =
+            line.strip_prefix("| ").and_then(|row| linked(row.split('|').nth(1)?).next())
+        else {
+            continue;
+        };
+        rungs += 1;
+        // What lies in a folder of the rung's own is part of it.
+        let own = rung.strip_suffix(".rs").unwrap();
+        let text = fs::read_to_string(source.join(rung)).unwrap();
+        for used in text.lines().filter_map(|line| line.strip_prefix("use crate::")) {
+            // What a constant is says its name.
+            if used.rsplit("::").next().unwrap().chars().all(|c| !c.is_lowercase()) {
+                continue;
+            }
+            let names: Vec<_> = used.split([';', '{']).next().unwrap().split("::").collect();
+            let modules = (1..=names.len()).rev().map(|len| file_of(&names[..len].join("::")));
+            let module = modules.into_iter().find(|file| source.join(file).exists()).unwrap();
+            let is_known = read.contains(&module) || Path::new(&module).starts_with(own);
+            assert!(is_known, "{rung} uses {module}, which is not to be read before it");
+        }
+    }
+    assert!(rungs > 10, "{rungs}");
 }
 
 /// What a heading is called in links, as code hosts have it.
