@@ -26,7 +26,8 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::ring::Ring;
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP};
 use crate::swapped::InOrder;
 use crate::tile::{Origin, grouped_tile_at};
 use crate::warpgroup::barriers::CONSUMERS_MEET;
@@ -37,7 +38,7 @@ use crate::warpgroup::tile::{VECTOR, WarpgroupTile};
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
 use cuda_std::wgmma::{self, Major, THREADS};
-use cuda_std::{cluster, device_inline, hint, named_barrier, shared, thread};
+use cuda_std::{cluster, device_inline, early_start, hint, named_barrier, shared, thread};
 
 /// Blocks of a cluster, one for each warpgroup's part of a tile.
 const BLOCKS: u32 = 2;
@@ -82,6 +83,7 @@ impl<
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
         let thread = thread::thread_idx_x();
+        let consumers = Self::TILE.threads();
         let (tile, rank) = (thread::block_idx_x() / BLOCKS, cluster::rank());
         let origin = grouped_tile_at(&Self::TILE, p.m, p.n, tile);
         // The first block's half is the longer one. The other may have nothing at all.
@@ -92,31 +94,40 @@ impl<
             if Self::in_turn(p.m, p.n) { (rank, BLOCKS) } else { (rank * half, 1) };
         let slices = (0..count).map(|i| first_slice + i * step);
 
-        let part_of = |warpgroup| {
-            let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
-            Origin { row: origin.row + first, ..origin }
-        };
-
-        // SAFETY: the launch keeps the kernel's contract. Nobody reads the stages any more when sums are written there,
-        // and no block ends before the other has read them.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices. Nobody reads the stages any more when sums are written there, and no block ends
+        // before the other has read them.
         unsafe {
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            let recent = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::recent();
-            let sums = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::sum_tile(
-                &p,
-                (barriers, recent),
-                origin,
-                (slices, count),
-                |warpgroup| WarpgroupTile::<BN, BM>::fetch(&p, part_of(warpgroup)),
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
+            if thread >= consumers {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring_one_tile(
+                    &p, &mut ring, origin, slices,
+                );
+                return;
+            }
+            warpgroup::become_consumer();
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(&p, origin, STAGES);
+            early_start::wait();
+            let warpgroup = hint::uniform(thread / THREADS);
+            let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
+            let origin = Origin { row: origin.row + first, ..origin };
+            let fetch = || WarpgroupTile::<BN, BM>::fetch(&p, origin);
+            let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_one_tile(
+                (&mut sums, &mut recent),
+                &mut ring,
+                (first, count),
+                fetch,
             );
-            let Some((mut sums, warpgroup, fetched)) = sums else { return };
 
             let place = |vector: usize| {
                 let vector = vector as u32 * THREADS + thread % THREADS;
                 shared::dynamic::<f32>().add(vector * VECTOR as u32)
             };
             let finishes = warpgroup == hint::uniform(rank);
-            named_barrier::sync(CONSUMERS_MEET, Self::TILE.threads());
+            named_barrier::sync(CONSUMERS_MEET, consumers);
             if !finishes {
                 sums.for_each_vector(|i, sums| place(i).store_vec(sums));
             }
@@ -127,7 +138,7 @@ impl<
             cluster::arrive();
             if finishes {
                 let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
-                sums.store(&p, part_of(warpgroup), fetched, &mut outbox);
+                sums.store(&p, origin, fetched, &mut outbox);
                 outbox.finish();
             }
             cluster::wait();

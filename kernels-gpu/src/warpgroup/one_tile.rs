@@ -1,20 +1,19 @@
 //! Blocks that have one tile each, of which they sum some slices of K: what [`split`](crate::warpgroup::split) and
-//! [`cluster_split`](crate::warpgroup::cluster_split) do before their ways part.
+//! [`cluster_split`](crate::warpgroup::cluster_split) have in common.
 
-use super::{Warpgroup, become_consumer, become_producer};
+use super::{Warpgroup, become_producer};
 use crate::element::Element;
 use crate::epilogue::Epilogue;
 use crate::params::GemmParams;
-use crate::slices::clusters::Cluster;
-use crate::slices::ring::{Ring, WARP, is_elected};
+use crate::slices::ring::{Ring, is_elected};
 use crate::swapped::InOrder;
 use crate::tile::Origin;
 use crate::warpgroup::bulk_panels::MajorLayouts;
 use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::unbrought::Margin;
-use cuda_std::wgmma::{self, Accumulators, THREADS};
-use cuda_std::{device_inline, early_start, hint, thread};
+use cuda_std::wgmma::{self, Accumulators};
+use cuda_std::{device_inline, early_start};
 
 impl<
     T: Element<Acc = f32> + wgmma::Element,
@@ -26,51 +25,51 @@ impl<
     D: Outgoing,
 > Warpgroup<T, BM, BN, BK, STAGES, L, 1, D>
 {
-    /// Sums some slices, of which there are `count`, of the block's tile, which begins at `origin`;
-    /// [promoted](crate::warpgroup::promoted) where there are registers for `recent` sums. Gives the sums of this
-    /// warpgroup, which warpgroup it is, and the result of `late`, which gets that and is called before the last
-    /// products are waited for. Producers bring the slices instead, and get nothing: they are done.
+    /// All that the producers do: one of them brings some slices of the block's tile, which begins at `origin`.
     ///
     /// # Safety
-    /// As for [`GemmKernel::run`](crate::kernel::GemmKernel::run). There is shared memory for the stages, and for the
-    /// ring's barriers from `barriers` bytes into it on.
+    /// All producers get here together, once, and all others become consumers. A and B are valid for their shapes, and
+    /// the parameters have their maps.
     #[device_inline]
     #[track_caller]
-    pub(super) unsafe fn sum_tile<E: Epilogue<D>, R>(
+    pub(super) unsafe fn bring_one_tile<E: Epilogue<D>>(
         p: &GemmParams<T, E, D>,
-        (barriers, mut recent): (u32, Option<Accumulators<BN, 2>>),
+        ring: &mut Ring<STAGES>,
         origin: Origin,
-        (slices, count): (impl Iterator<Item = u32>, u32),
-        late: impl FnOnce(u32) -> R,
-    ) -> Option<(WarpgroupTile<BN, BM>, u32, R)> {
-        let thread = thread::thread_idx_x();
-        // SAFETY: as promised by the caller; the block divides into producers and consumers once, and both go through
-        // the same slices.
+        slices: impl Iterator<Item = u32>,
+    ) {
+        // SAFETY: as promised by the caller.
         unsafe {
-            let mut sums = WarpgroupTile::declare();
-            let mut ring = Ring::for_bulk_copies(barriers, Self::CONSUMERS / WARP, Cluster::ALONE);
-            if thread >= Self::CONSUMERS {
-                become_producer();
-                if is_elected(Self::CONSUMERS) {
-                    early_start::wait();
-                    let to = (&mut ring, &mut Margin::new(true));
-                    Self::bring(p, to, origin, slices, || ());
-                }
-                return None;
+            become_producer();
+            if is_elected(Self::CONSUMERS) {
+                early_start::wait();
+                Self::bring(p, (ring, &mut Margin::new(true)), origin, slices, || ());
             }
-            become_consumer();
-            Self::clear_outside(p, origin, STAGES);
-            early_start::wait();
-            let warpgroup = hint::uniform(thread / THREADS);
-            let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
-            let late = || late(warpgroup);
-            let result = if let Some(recent) = &mut recent {
-                Self::consume_promoted(&mut sums, recent, &mut ring, (first, count), late)
+        }
+    }
+
+    /// Sums the products of so many slices of the tile, of a warpgroup's rows of it from `first` on:
+    /// [promoted](crate::warpgroup::promoted) where there are registers for recent sums. Before it waits for the last
+    /// products it does something `late`, whose result it gives back.
+    ///
+    /// # Safety
+    /// As for [`consume`](Self::consume).
+    #[device_inline]
+    #[track_caller]
+    pub(super) unsafe fn consume_one_tile<R>(
+        (sums, recent): (&mut WarpgroupTile<BN, BM>, &mut Option<Accumulators<BN, 2>>),
+        ring: &mut Ring<STAGES>,
+        (first, slices): (u32, u32),
+        late: impl FnOnce() -> R,
+    ) -> R {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if let Some(recent) = recent {
+                Self::consume_promoted(sums, recent, ring, (first, slices), late)
             } else {
                 let cols = || BN as u32;
-                Self::consume(&mut sums, &mut ring, (first, false), (count, cols), (|| (), late))
-            };
-            Some((sums, warpgroup, result))
+                Self::consume(sums, ring, (first, false), (slices, cols), (|| (), late))
+            }
         }
     }
 }

@@ -80,7 +80,8 @@ impl<O: Operands> Outbox<O> {
     /// That of a thread's warp, of those of all warps from `outboxes` bytes into the dynamic shared memory on.
     #[device_inline]
     pub fn of_warp(outboxes: u32, thread: u32) -> Self {
-        Self::new(shared::dynamic().add(outboxes + thread / warp::WARP_SIZE * BYTES))
+        let room = outboxes + thread / warp::WARP_SIZE * BYTES;
+        Self::new(shared::dynamic().add(room))
     }
 
     /// Waits for all lanes that write a part together.

@@ -15,7 +15,8 @@ use crate::kernel::{GemmKernel, Needs, Rung, Schedule, Summation, Tile};
 use crate::layout::{Layouts, Nn};
 use crate::maps::Boxes;
 use crate::params::GemmParams;
-use crate::slices::ring::Ring;
+use crate::slices::clusters::Cluster;
+use crate::slices::ring::{Ring, WARP};
 use crate::swapped::InOrder;
 use crate::tile::{Origin, block_tile};
 use crate::warpgroup::bulk_panels::MajorLayouts;
@@ -23,8 +24,8 @@ use crate::warpgroup::outgoing::Outgoing;
 use crate::warpgroup::tile::WarpgroupTile;
 use crate::warpgroup::{self, Warpgroup};
 use core::marker::PhantomData;
-use cuda_std::device_inline;
-use cuda_std::wgmma::{self, Accumulators};
+use cuda_std::wgmma::{self, Accumulators, THREADS};
+use cuda_std::{device_inline, early_start, hint, thread};
 
 /// Columns of a tile that promotes its sums, at most.
 const MOST_PROMOTED: usize = 64;
@@ -70,28 +71,42 @@ impl<
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
+        let thread = thread::thread_idx_x();
+        let consumers = Self::TILE.threads();
         let slice = p.slice();
         let slices = slice.first / BK as u32..slice.end.div_ceil(BK as u32);
         let origin = block_tile(&Self::TILE, p.n);
 
-        // SAFETY: the launch keeps the kernel's contract.
+        // SAFETY: the launch keeps the kernel's contract; the block divides into producers and consumers once, and both
+        // go through the same slices.
         unsafe {
-            let recent =
-                if const { Self::PROMOTES } { Some(Accumulators::declare()) } else { None };
+            let mut sums = WarpgroupTile::<BN, BM>::declare();
+            let mut recent = if const { Self::PROMOTES } {
+                Some(Accumulators::<BN, 2>::declare())
+            } else {
+                None
+            };
             let barriers = Self::SHARED_BYTES - Ring::<STAGES>::BYTES;
-            let count = slices.end - slices.start;
-            let sums = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::sum_tile(
-                &p,
-                (barriers, recent),
-                origin,
-                (slices, count),
-                |_| (),
-            );
-            if let Some((sums, warpgroup, ())) = sums {
-                let first = warpgroup * WarpgroupTile::<BN, BM>::ROWS;
-                let origin = Origin { row: origin.row + first, ..origin };
-                sums.store_sums(slice.sums, p.m, origin);
+            let mut ring = Ring::for_bulk_copies(barriers, consumers / WARP, Cluster::ALONE);
+            if thread >= consumers {
+                Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::bring_one_tile(
+                    &p, &mut ring, origin, slices,
+                );
+                return;
             }
+            warpgroup::become_consumer();
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::clear_outside(&p, origin, STAGES);
+            early_start::wait();
+            let first = hint::uniform(thread / THREADS) * WarpgroupTile::<BN, BM>::ROWS;
+            let slices = slices.end - slices.start;
+            Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_one_tile(
+                (&mut sums, &mut recent),
+                &mut ring,
+                (first, slices),
+                || (),
+            );
+            let Origin { row, col } = origin;
+            sums.store_sums(slice.sums, p.m, Origin { row: row + first, col });
         }
     }
 }
