@@ -21,16 +21,17 @@ use crate::kernel::{Acc, GemmKernel, Tile};
 use crate::layout::{Layout, Layouts};
 use crate::params::GemmParams;
 use crate::slices::mover::{
-    BANKS_BYTES, MAX_SHARE, Mover, Part, Share, Slice, SliceA, SliceB, VECTOR_BYTES, vector_len,
+    BANKS_BYTES, Carried, Fraction, MAX_SHARE, Mover, StoredA, StoredB, StoredSlice, VECTOR_BYTES,
+    vector_len,
 };
 use crate::tile::Origin;
 use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
 use cuda_std::shared;
 
-/// Most elements of one slice that a thread moves in a round of [`Stager::fetch`]: enough loads in flight to hide their
+/// Most elements of one slice that a thread moves at once in [`Stager::fetch`]: enough loads in flight to hide their
 /// latency, few enough registers for the largest thread tiles beside them.
-pub const ROUND: usize = 16;
+pub const AT_ONCE: usize = 16;
 
 /// Bytes of dynamic shared memory that all stages of a kernel take.
 pub const fn shared_bytes<K: GemmKernel>() -> u32 {
@@ -125,15 +126,15 @@ impl<K: GemmKernel> Slices<K> {
 }
 
 /// What a thread carries from global to shared memory: its shares of both slices, in registers.
-pub struct Shares<K: GemmKernel> {
-    a: Share<K::Element>,
-    b: Share<K::Element>,
+pub struct CarriedSlices<K: GemmKernel> {
+    a: Carried<K::Element>,
+    b: Carried<K::Element>,
 }
 
 /// Brings the slices that a block needs into shared memory, all threads together.
 pub struct Stager<K: GemmKernel> {
-    a: Mover<K::Element, SliceA<K>>,
-    b: Mover<K::Element, SliceB<K>>,
+    a: Mover<K::Element, StoredA<K>>,
+    b: Mover<K::Element, StoredB<K>>,
     origin: Origin,
 }
 
@@ -150,7 +151,7 @@ impl<K: GemmKernel> Stager<K> {
 
     /// Elements of a slice that a thread moves: of the two slices the greater number.
     const SHARE: usize = {
-        let (a, b) = (SliceA::<K>::SHARE, SliceB::<K>::SHARE);
+        let (a, b) = (StoredA::<K>::SHARE, StoredB::<K>::SHARE);
         if a > b { a } else { b }
     };
 
@@ -161,10 +162,10 @@ impl<K: GemmKernel> Stager<K> {
     /// A and B are valid for their shapes.
     #[device_inline]
     #[track_caller]
-    pub unsafe fn read(&self, k: u32) -> Shares<K> {
+    pub unsafe fn read(&self, k: u32) -> CarriedSlices<K> {
         const { assert!(Self::SHARE <= MAX_SHARE, "a share has the registers set aside for it") };
         // SAFETY: as promised by the caller.
-        unsafe { self.read_part(k, Part::WHOLE) }
+        unsafe { self.read_fraction(k, Fraction::WHOLE) }
     }
 
     /// Waits for the loads and writes the slices to a stage.
@@ -173,13 +174,13 @@ impl<K: GemmKernel> Stager<K> {
     /// No thread reads this stage between the barriers before and after.
     #[device_inline]
     #[track_caller]
-    pub unsafe fn write(&self, shares: Shares<K>, stage: u32) {
+    pub unsafe fn write(&self, carried: CarriedSlices<K>, stage: u32) {
         // SAFETY: as promised by the caller.
-        unsafe { self.write_part(shares, Part::WHOLE, stage) }
+        unsafe { self.write_fraction(carried, Fraction::WHOLE, stage) }
     }
 
-    /// [`read`](Self::read) and [`write`](Self::write) at once, for shares of any size: they are moved in rounds of at
-    /// most [`ROUND`] elements of a slice, as many of A as of B.
+    /// [`read`](Self::read) and [`write`](Self::write) in one, for shares of any size: they are moved in fractions of
+    /// at most [`AT_ONCE`] elements of a slice, as many of A as of B.
     ///
     /// # Safety
     /// As for both.
@@ -187,43 +188,43 @@ impl<K: GemmKernel> Stager<K> {
     #[track_caller]
     pub unsafe fn fetch(&self, k: u32, stage: u32) {
         let of = const {
-            let of = Self::SHARE.div_ceil(ROUND);
-            let vectors_of_a = SliceA::<K>::SHARE / Mover::<K::Element, SliceA<K>>::WIDTH;
-            let vectors_of_b = SliceB::<K>::SHARE / Mover::<K::Element, SliceB<K>>::WIDTH;
+            let of = Self::SHARE.div_ceil(AT_ONCE);
+            let vectors_of_a = StoredA::<K>::SHARE / Mover::<K::Element, StoredA<K>>::WIDTH;
+            let vectors_of_b = StoredB::<K>::SHARE / Mover::<K::Element, StoredB<K>>::WIDTH;
             let is_whole = vectors_of_a.is_multiple_of(of) && vectors_of_b.is_multiple_of(of);
-            assert!(is_whole, "shares of both slices are moved in as many rounds");
+            assert!(is_whole, "shares of both slices are moved in as many fractions");
             of
         };
         for index in 0..of {
-            let part = Part { index, of };
+            let fraction = Fraction { index, of };
             // SAFETY: as promised by the caller.
             unsafe {
-                let shares = self.read_part(k, part);
-                self.write_part(shares, part, stage);
+                let carried = self.read_fraction(k, fraction);
+                self.write_fraction(carried, fraction, stage);
             }
         }
     }
 
     #[device_inline]
     #[track_caller]
-    unsafe fn read_part(&self, k: u32, part: Part) -> Shares<K> {
+    unsafe fn read_fraction(&self, k: u32, fraction: Fraction) -> CarriedSlices<K> {
         // SAFETY: as promised by the caller of `read`.
         unsafe {
-            Shares {
-                a: self.a.read(self.origin.row, k, part),
-                b: self.b.read(k, self.origin.col, part),
+            CarriedSlices {
+                a: self.a.read(self.origin.row, k, fraction),
+                b: self.b.read(k, self.origin.col, fraction),
             }
         }
     }
 
     #[device_inline]
     #[track_caller]
-    unsafe fn write_part(&self, shares: Shares<K>, part: Part, stage: u32) {
+    unsafe fn write_fraction(&self, carried: CarriedSlices<K>, fraction: Fraction, stage: u32) {
         let slices = Slices::<K>::of_stage(stage);
         // SAFETY: as promised by the caller of `write`; a stage has room for both slices.
         unsafe {
-            self.a.write_transposed(&shares.a, part, slices.a, Slices::<K>::A_STRIDE);
-            self.b.write(&shares.b, part, slices.b, Slices::<K>::B_STRIDE);
+            self.a.write_transposed(&carried.a, fraction, slices.a, Slices::<K>::A_STRIDE);
+            self.b.write(&carried.b, fraction, slices.b, Slices::<K>::B_STRIDE);
         }
     }
 }

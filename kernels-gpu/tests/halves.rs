@@ -14,7 +14,7 @@ use regemm_kernels::layout::{Layout, Layouts};
 use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
 use regemm_kernels::prepare::decision::Decision;
-use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
+use regemm_kernels::prepare::split::{self, HALVES, Split, SplitFactor};
 use regemm_kernels::schedule::partials::Partials;
 use regemm_kernels::schedule::reduce;
 use regemm_kernels::table::{self, SPLITTER};
@@ -147,13 +147,13 @@ impl Factor {
         Factor { shape, across, stored, halves: alloc(halves), lines: alloc(lines) }
     }
 
-    fn part(&self, batch: u32) -> Part {
+    fn part(&self, batch: u32) -> SplitFactor {
         let (rows, cols) = self.shape;
         let from = MatrixRef { data: GlobalPtr::from_address(self.stored), ld: cols.into() };
         let matrices = (batch, u64::from(rows) * u64::from(cols));
         let (to, lines) =
             (GlobalPtr::from_address(self.halves), GlobalPtr::from_address(self.lines));
-        Part::new(from, self.shape, self.across, matrices, to, lines)
+        SplitFactor::new(from, self.shape, self.across, matrices, to, lines)
     }
 
     fn map(&self, simulator: &Simulator, batch: u32, boxes: BoxShape) -> TensorMap {

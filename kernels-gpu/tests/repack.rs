@@ -4,7 +4,7 @@
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::prepare::repack::{self, Part, Repack, THREADS, Unit};
+use regemm_kernels::prepare::repack::{self, CopiedFactor, Repack, THREADS, Unit};
 use regemm_kernels::table::REPACKER;
 
 /// What is in memory where nothing is written.
@@ -79,10 +79,10 @@ fn write(simulator: &Simulator, units: &[Unit]) -> GlobalPtr<Unit> {
 }
 
 impl Uploaded {
-    fn part(&self) -> Part {
+    fn copied(&self) -> CopiedFactor {
         let Factor { rows, cols, count, .. } = self.factor;
         let (shape, matrices) = ((rows, cols.into()), (count, self.factor.stride().into()));
-        Part::new(self.from, shape, matrices, self.to)
+        CopiedFactor::new(self.from, shape, matrices, self.to)
     }
 
     /// Panics unless the copies hold the units, zeros up to a whole vector, and behind them what was there.
@@ -118,8 +118,9 @@ fn run(a: Option<Factor>, b: Option<Factor>) -> Counters {
     let simulator = Simulator::new();
     let upload = |factor: Option<Factor>| factor.map(|factor| factor.upload(&simulator));
     let (a, b) = (upload(a), upload(b));
-    let part = |factor: &Option<Uploaded>| factor.as_ref().map_or(Part::NONE, Uploaded::part);
-    let repack = Repack { a: part(&a), b: part(&b) };
+    let copied =
+        |factor: &Option<Uploaded>| factor.as_ref().map_or(CopiedFactor::NONE, Uploaded::copied);
+    let repack = Repack { a: copied(&a), b: copied(&b) };
     let counters = launch(&simulator, repack, repack.blocks());
     let counters = counters.unwrap_or_else(|error| panic!("{error}"));
     a.iter().chain(&b).for_each(|factor| factor.check(&simulator));
@@ -164,7 +165,7 @@ fn one_factor_or_the_other_or_none() {
     let factor = Factor { start: 1, ..packed(40, 77) };
     run(Some(factor), None);
     run(None, Some(factor));
-    let nothing = Repack { a: Part::NONE, b: Part::NONE };
+    let nothing = Repack { a: CopiedFactor::NONE, b: CopiedFactor::NONE };
     assert_eq!(nothing.blocks(), 0);
 }
 
@@ -213,31 +214,31 @@ fn launches_that_are_not_of_these_factors_are_caught() {
             other => panic!("{other:?}"),
         }
     };
-    let alone = |a| Repack { a, b: Part::NONE };
+    let alone = |a| Repack { a, b: CopiedFactor::NONE };
     let to = |factor: &Uploaded, units| factor.to.add(units);
     let more_rows = fault(&|factor| {
-        let part = Part::new(factor.from, (41, 77), (1, 0), to(factor, 0));
-        (alone(part), part_blocks(part))
+        let copied = CopiedFactor::new(factor.from, (41, 77), (1, 0), to(factor, 0));
+        (alone(copied), blocks_of(copied))
     });
     assert_eq!(more_rows, FaultKind::OutOfBounds);
     let longer_rows = fault(&|factor| {
         let from = MatrixRef { ld: 78, ..factor.from };
-        let part = Part::new(from, (40, 77), (1, 0), to(factor, 0));
-        (alone(part), part_blocks(part))
+        let copied = CopiedFactor::new(from, (40, 77), (1, 0), to(factor, 0));
+        (alone(copied), blocks_of(copied))
     });
     assert_eq!(longer_rows, FaultKind::OutOfBounds);
     let no_room = fault(&|factor| {
-        let part = Part::new(factor.from, (40, 77), (1, 0), to(factor, 64));
-        (alone(part), part_blocks(part))
+        let copied = CopiedFactor::new(factor.from, (40, 77), (1, 0), to(factor, 64));
+        (alone(copied), blocks_of(copied))
     });
     assert_eq!(no_room, FaultKind::OutOfBounds);
     let unaligned = fault(&|factor| {
-        let part = Part::new(factor.from, (40, 77), (1, 0), to(factor, 4));
-        (alone(part), part_blocks(part))
+        let copied = CopiedFactor::new(factor.from, (40, 77), (1, 0), to(factor, 4));
+        (alone(copied), blocks_of(copied))
     });
     assert_eq!(unaligned, FaultKind::Misaligned);
 }
 
-fn part_blocks(part: Part) -> u32 {
-    Repack { a: part, b: Part::NONE }.blocks()
+fn blocks_of(copied: CopiedFactor) -> u32 {
+    Repack { a: copied, b: CopiedFactor::NONE }.blocks()
 }

@@ -6,7 +6,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use half::f16;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::prepare::split::{self, LOW_FACTOR, Line, Part, Split, THREADS};
+use regemm_kernels::prepare::split::{self, LOW_FACTOR, Line, Split, SplitFactor, THREADS};
 use regemm_kernels::table::{ROUNDER, SPLITTER};
 
 /// What is in memory where nothing is written: an exponent that no line has, and a half that no test expects.
@@ -102,12 +102,12 @@ fn write(simulator: &Simulator, bytes: &[u8]) -> u64 {
 }
 
 impl Uploaded {
-    fn part(&self) -> Part {
+    fn to_split(&self) -> SplitFactor {
         let Factor { rows, cols, across, count, .. } = self.factor;
         let (to, lines) = (GlobalPtr::from_address(self.to), GlobalPtr::from_address(self.lines));
         let matrices = (count, self.factor.stride().into());
-        let part = Part::new(self.from, (rows, cols), across, matrices, to, lines);
-        part.with_marks(GlobalPtr::from_address(self.marks))
+        let to_split = SplitFactor::new(self.from, (rows, cols), across, matrices, to, lines);
+        to_split.with_marks(GlobalPtr::from_address(self.marks))
     }
 
     fn outcome(&self, simulator: &Simulator) -> Outcome {
@@ -184,8 +184,9 @@ fn run(a: Option<Factor>, b: Option<Factor>) -> (Vec<Outcome>, Counters) {
 fn run_by(entry: &KernelEntry, a: Option<Factor>, b: Option<Factor>) -> (Vec<Outcome>, Counters) {
     let simulator = Simulator::new();
     let [a, b] = [a, b].map(|factor| factor.map(|factor| factor.upload(&simulator)));
-    let part = |factor: &Option<Uploaded>| factor.as_ref().map_or(Part::NONE, Uploaded::part);
-    let split = Split::new(part(&a), part(&b));
+    let to_split =
+        |factor: &Option<Uploaded>| factor.as_ref().map_or(SplitFactor::NONE, Uploaded::to_split);
+    let split = Split::new(to_split(&a), to_split(&b));
     let shape = Launch { grid: [split.blocks(), 1, 1], block: [THREADS, 1, 1], dynamic_shared: 0 };
     // SAFETY: the one argument points to a value of the kernel's parameter type.
     let counters = unsafe { simulator.launch(entry, shape, &[(&raw const split).cast()]) };
@@ -232,7 +233,7 @@ fn one_factor_alone() {
     let (outcomes, _) = run(None, Some(packed(20, 40, true)));
     outcomes.iter().for_each(Outcome::check);
     assert_eq!(outcomes.len(), 1);
-    assert_eq!(Split::new(Part::NONE, Part::NONE).blocks(), 0);
+    assert_eq!(Split::new(SplitFactor::NONE, SplitFactor::NONE).blocks(), 0);
 }
 
 /// Every element is loaded by whole vectors or sectors, and each half stored once. What a thread has loaded last it

@@ -4,7 +4,7 @@
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, FaultKind, Launch, SimError, Simulator};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::prepare::repack::{Part, Repack, THREADS, Unit, blocks_of_squares, ld};
+use regemm_kernels::prepare::repack::{CopiedFactor, Repack, THREADS, Unit, blocks_of_squares, ld};
 use regemm_kernels::table::TRANSPOSER;
 
 /// What is in memory where nothing is written.
@@ -84,16 +84,16 @@ fn write(simulator: &Simulator, elements: &[u32]) -> GlobalPtr<u32> {
 }
 
 impl Uploaded {
-    fn part(&self) -> Part {
-        self.part_of(self.factor.rows, self.to)
+    fn copied(&self) -> CopiedFactor {
+        self.copied_to(self.factor.rows, self.to)
     }
 
-    fn part_of(&self, rows: u32, to: GlobalPtr<u32>) -> Part {
+    fn copied_to(&self, rows: u32, to: GlobalPtr<u32>) -> CopiedFactor {
         let Factor { cols, count, is_transposed, .. } = self.factor;
         let from =
             MatrixRef { data: self.from.cast::<Unit>(), ld: 2 * u64::from(self.factor.ld()) };
         let (shape, stride) = ((rows, 2 * u64::from(cols)), 2 * u64::from(self.factor.stride()));
-        Part::squares(from, shape, (count, stride), to.cast(), is_transposed)
+        CopiedFactor::squares(from, shape, (count, stride), to.cast(), is_transposed)
     }
 
     /// Panics unless the copies hold the elements, zeros up to a whole vector, and behind them what was there.
@@ -130,8 +130,9 @@ fn launch(simulator: &Simulator, repack: Repack) -> Result<Counters, SimError> {
 fn run(a: Option<Factor>, b: Option<Factor>) -> Counters {
     let simulator = Simulator::new();
     let [a, b] = [a, b].map(|factor| factor.map(|factor| factor.upload(&simulator)));
-    let part = |factor: &Option<Uploaded>| factor.as_ref().map_or(Part::NONE, Uploaded::part);
-    let counters = launch(&simulator, Repack { a: part(&a), b: part(&b) });
+    let copied =
+        |factor: &Option<Uploaded>| factor.as_ref().map_or(CopiedFactor::NONE, Uploaded::copied);
+    let counters = launch(&simulator, Repack { a: copied(&a), b: copied(&b) });
     let counters = counters.unwrap_or_else(|error| panic!("{error}"));
     a.iter().chain(&b).for_each(|factor| factor.check(&simulator));
     counters
@@ -190,8 +191,8 @@ fn launches_that_are_not_of_these_factors_are_caught() {
     let fault = |rows: u32, elements_further: u64| {
         let simulator = Simulator::new();
         let factor = Factor { start: 1, ..packed(40, 77) }.upload(&simulator);
-        let part = factor.part_of(rows, factor.to.add(elements_further));
-        match launch(&simulator, Repack { a: part, b: Part::NONE }) {
+        let copied = factor.copied_to(rows, factor.to.add(elements_further));
+        match launch(&simulator, Repack { a: copied, b: CopiedFactor::NONE }) {
             Err(SimError::Fault(fault)) => fault.kind,
             other => panic!("{other:?}"),
         }

@@ -5,7 +5,7 @@
 
 use regemm_kernels::kernel::{GemmKernel, Rung, Tile};
 use regemm_kernels::share_of_registers::{OF_MULTIPROCESSOR, UNIT};
-use regemm_kernels::slices::ROUND;
+use regemm_kernels::slices::AT_ONCE;
 use regemm_kernels::slices::ring::WARP;
 
 /// Most registers that a thread can name. This and all other limits: CUDA C++ Programming Guide, "Technical
@@ -74,7 +74,7 @@ pub const fn min_blocks<K: GemmKernel>() -> u32 {
             sums + operands + max(COMFORTABLE_POSITIONS, POSITIONS + carried)
         }
         _ => {
-            let moved = min(share(tile), 2 * ROUND as u32);
+            let moved = min(share(tile), 2 * AT_ONCE as u32);
             sums + max(operands, moved + UNIT) + COMFORTABLE_POSITIONS
         }
     };

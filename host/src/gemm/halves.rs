@@ -14,7 +14,7 @@ use half::f16;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::maps::{BoxShape, UNUSED};
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
+use regemm_kernels::prepare::split::{self, HALVES, Split, SplitFactor};
 
 /// Both factors in halves.
 pub(super) struct InHalves<'a, T: Element> {
@@ -75,7 +75,7 @@ impl<'a, T: Element> Prepared<'a, T> for InHalves<'a, T> {
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Split> {
-        let parameters = Split::new(self.a.part(products), self.b.part(products));
+        let parameters = Split::new(self.a.to_split(products), self.b.to_split(products));
         Before { code: Code::splitter(self.halves), blocks: parameters.blocks(), parameters }
     }
 }
@@ -154,10 +154,10 @@ impl<'a, T: Element> Halved<'a, T> {
 
     /// What is split for `products` products from product `first` on. What all products share is split for the first
     /// ones.
-    fn part(&self, (first, products): (u32, u32)) -> Part {
+    fn to_split(&self, (first, products): (u32, u32)) -> SplitFactor {
         let repeated = self.stored.is_repeated();
         if self.is_kept || (first > 0 && !repeated) {
-            return Part::NONE;
+            return SplitFactor::NONE;
         }
         let stride = self.stored.stride();
         let stored = self.stored.first.to_kernel().shifted(u64::from(first) * stride);
@@ -165,6 +165,7 @@ impl<'a, T: Element> Halved<'a, T> {
         let matrices = (if repeated { products } else { 1 }, stride);
         let to = GlobalPtr::from_address(self.halves.first.address());
         let lines = GlobalPtr::from_address(self.lines);
-        Part::new(from, self.shape(), self.across, matrices, to, lines).with_marks(self.marks)
+        SplitFactor::new(from, self.shape(), self.across, matrices, to, lines)
+            .with_marks(self.marks)
     }
 }

@@ -12,7 +12,7 @@ use cuda_std::memory::GlobalPtr;
 use half::f16;
 use regemm_kernels::element::Element;
 use regemm_kernels::layout::{Layout, Layouts};
-use regemm_kernels::prepare::split::{self, HALVES, Part, Split};
+use regemm_kernels::prepare::split::{self, HALVES, Split, SplitFactor};
 use std::cell::Cell;
 use std::fmt;
 
@@ -99,8 +99,8 @@ impl SplitMatrix {
             let marks = GlobalPtr::<u32>::from_address(marks).add(first.into());
             let repeats = (count, stored.stride());
             let (to, lines) = (GlobalPtr::from_address(to), GlobalPtr::from_address(lines));
-            let part = Part::new(from, self.shape, self.across, repeats, to, lines);
-            let parameters = Split::new(part.with_marks(marks), Part::NONE);
+            let to_split = SplitFactor::new(from, self.shape, self.across, repeats, to, lines);
+            let parameters = Split::new(to_split.with_marks(marks), SplitFactor::NONE);
             if parameters.blocks() == 0 {
                 continue;
             }

@@ -101,7 +101,7 @@ impl<'a, T: Element> Prepared<'a, T> for AsStored<'a, T> {
     }
 
     fn before(&self, products: (u32, u32)) -> Before<Repack> {
-        let parameters = Repack { a: self.a.part(products), b: self.b.part(products) };
+        let parameters = Repack { a: self.a.copied(products), b: self.b.copied(products) };
         Before { code: Code::repacker(self.transposes), blocks: parameters.blocks(), parameters }
     }
 }

@@ -8,7 +8,7 @@ use crate::matrix::view::MatrixView;
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::element::Element;
 use regemm_kernels::params::MatrixRef;
-use regemm_kernels::prepare::repack::{self, Part, Unit};
+use regemm_kernels::prepare::repack::{self, CopiedFactor, Unit};
 
 /// A factor, and its copies if it is repacked.
 pub(super) struct Repacked<'a, T: Element> {
@@ -49,11 +49,11 @@ impl<'a, T: Element> Repacked<'a, T> {
 
     /// What is copied for `products` products from product `first` on. What all products share is copied for the first
     /// ones.
-    pub fn part(&self, (first, products): (u32, u32)) -> Part {
-        let Some(copies) = &self.copies else { return Part::NONE };
+    pub fn copied(&self, (first, products): (u32, u32)) -> CopiedFactor {
+        let Some(copies) = &self.copies else { return CopiedFactor::NONE };
         let repeated = self.stored.is_repeated();
         if first > 0 && !repeated {
-            return Part::NONE;
+            return CopiedFactor::NONE;
         }
         let stride = self.stored.stride() * Self::UNITS as u64;
         let from = self.stored.first.to_kernel();
@@ -65,9 +65,9 @@ impl<'a, T: Element> Repacked<'a, T> {
         let to = GlobalPtr::from_address(copies.first.address());
         let matrices = (count, stride);
         match self.way {
-            Way::Vectors => Part::new(from, shape, matrices, to),
-            Way::Squares => Part::squares(from, shape, matrices, to, false),
-            Way::Transposed => Part::squares(from, shape, matrices, to, true),
+            Way::Vectors => CopiedFactor::new(from, shape, matrices, to),
+            Way::Squares => CopiedFactor::squares(from, shape, matrices, to, false),
+            Way::Transposed => CopiedFactor::squares(from, shape, matrices, to, true),
         }
     }
 
@@ -102,8 +102,8 @@ mod tests {
         unsafe { Repacked::new(Term { first, batch }, (matrices, Way::Vectors), 4096).unwrap() }
     }
 
-    fn blocks(part: Part) -> u32 {
-        Repack { a: part, b: Part::NONE }.blocks()
+    fn blocks(copied: CopiedFactor) -> u32 {
+        Repack { a: copied, b: CopiedFactor::NONE }.blocks()
     }
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
         let matrix = device.matrix::<f16>(5, 7).unwrap();
         let count = MAX_PRODUCTS as usize + 3;
         let own = repacked(matrix.view(), Some(Repeat { count, stride: 35 }));
-        assert_eq!(blocks(own.part((0, MAX_PRODUCTS))), MAX_PRODUCTS);
-        assert_eq!(blocks(own.part((MAX_PRODUCTS, 3))), 3);
+        assert_eq!(blocks(own.copied((0, MAX_PRODUCTS))), MAX_PRODUCTS);
+        assert_eq!(blocks(own.copied((MAX_PRODUCTS, 3))), 3);
         // The map is of the copies, of which the first is that of the launch's first product.
         let (copies, index) = own.mapped(MAX_PRODUCTS);
         assert_eq!((copies.first.address(), copies.first.ld(), index), (4096, 64, 0));
@@ -125,8 +125,8 @@ mod tests {
         let device = Device::sim();
         let matrix = device.matrix::<f16>(5, 7).unwrap();
         let shared = repacked(matrix.view(), None);
-        assert_eq!(blocks(shared.part((0, MAX_PRODUCTS))), 1);
-        assert_eq!(blocks(shared.part((MAX_PRODUCTS, 3))), 0);
+        assert_eq!(blocks(shared.copied((0, MAX_PRODUCTS))), 1);
+        assert_eq!(blocks(shared.copied((MAX_PRODUCTS, 3))), 0);
         let (copy, index) = shared.mapped(MAX_PRODUCTS);
         assert_eq!((copy.first.address(), copy.batch, index), (4096, None, 0));
     }
@@ -138,7 +138,7 @@ mod tests {
         let stored = Term { first: matrix.view(), batch: None };
         // SAFETY: nothing is copied.
         let left = unsafe { Repacked::new(stored, (0, Way::Vectors), 0).unwrap() };
-        assert_eq!(blocks(left.part((0, 1))), 0);
+        assert_eq!(blocks(left.copied((0, 1))), 0);
         let (mapped, index) = left.mapped(MAX_PRODUCTS);
         assert_eq!((mapped.first.address(), index), (matrix.view().address(), MAX_PRODUCTS));
     }

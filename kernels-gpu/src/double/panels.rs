@@ -128,7 +128,7 @@ pub const fn part_of_row(row: u32) -> u32 {
 ///
 /// Threads lie along rows [or parts of them](part_of_row), so that a warp reads consecutive addresses and writes to all
 /// banks. Addresses are worked out once and move on from slice to slice.
-struct Share<T, P, const LEN: u32> {
+struct PanelCopies<T, P, const LEN: u32> {
     /// The thread's first element of the current panel, in the first turn.
     source: GlobalPtr<T>,
     /// Elements from one row of what is stored to the next.
@@ -140,7 +140,7 @@ struct Share<T, P, const LEN: u32> {
     panel: PhantomData<P>,
 }
 
-impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
+impl<T: Element, P: Panel, const LEN: u32> PanelCopies<T, P, LEN> {
     /// Elements in a row of a panel.
     const ROW: u32 = P::CHUNKS * P::IN_CHUNK;
 
@@ -169,7 +169,7 @@ impl<T: Element, P: Panel, const LEN: u32> Share<T, P, LEN> {
         let (first_row, first_col) = stored(first);
         let (row_in_matrix, col_in_matrix) = (first_row + row, first_col + col);
         let (rows, cols) = stored(shape);
-        Share {
+        PanelCopies {
             source: matrix.at(row_in_matrix, col_in_matrix),
             ld: matrix.ld,
             left: (rows.saturating_sub(row_in_matrix), cols.saturating_sub(col_in_matrix)),
@@ -231,8 +231,8 @@ pub fn has_chunks<K: GemmKernel, E, D: Element>(params: &GemmParams<K::Element, 
 /// Copies the panels that a block needs to shared memory, slice after slice, all threads together: `LEN` elements at a
 /// time, a [`CHUNK`] where both factors [have them](has_chunks), else one.
 pub struct DoubleCopier<K: GemmKernel, const LEN: u32> {
-    a: Share<K::Element, PanelA<K>, LEN>,
-    b: Share<K::Element, PanelB<K>, LEN>,
+    a: PanelCopies<K::Element, PanelA<K>, LEN>,
+    b: PanelCopies<K::Element, PanelB<K>, LEN>,
 }
 
 impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
@@ -246,8 +246,8 @@ impl<K: GemmKernel, const LEN: u32> DoubleCopier<K, LEN> {
         let GemmParams { a, b, m, n, k, .. } = *params;
         let (first, k) = (slices.start * K::TILE.bk, k.min(slices.end * K::TILE.bk));
         DoubleCopier {
-            a: Share::new(a, (origin.row, first), (m, k)),
-            b: Share::new(b, (origin.col, first), (n, k)),
+            a: PanelCopies::new(a, (origin.row, first), (m, k)),
+            b: PanelCopies::new(b, (origin.col, first), (n, k)),
         }
     }
 

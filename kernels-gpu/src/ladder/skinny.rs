@@ -116,17 +116,17 @@ impl<
         };
         // SAFETY: the launch keeps the kernel's contract; all threads of the block meet once.
         unsafe {
-            let share = Share {
+            let start = Start {
                 short,
                 long: long + (place * Self::VECTOR) as u32,
                 first: slice.first + (group * Self::VECTOR) as u32,
             };
             let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; ROWS];
             // A single row, or column, of D takes a fraction of the registers and instructions.
-            if factors.short - share.short == 1 {
-                sums[0] = Self::sum::<1>(&factors, share)[0];
+            if factors.short - start.short == 1 {
+                sums[0] = Self::sum::<1>(&factors, start)[0];
             } else {
-                sums = Self::sum::<ROWS>(&factors, share);
+                sums = Self::sum::<ROWS>(&factors, start);
             }
             for i in 0..ROWS {
                 for j in 0..Self::VECTOR {
@@ -165,7 +165,7 @@ impl<
 
 /// Where a thread begins: along the short and the long axis of D, and along k.
 #[derive(Clone, Copy)]
-struct Share {
+struct Start {
     short: u32,
     long: u32,
     first: u32,
@@ -253,21 +253,21 @@ impl<
     #[device_inline]
     unsafe fn sum<const R: usize>(
         factors: &Factors<T>,
-        share: Share,
+        start: Start,
     ) -> [[T::Acc; MOST_IN_VECTOR]; R] {
         let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; R];
-        let mut k = share.first;
+        let mut k = start.first;
         // SAFETY: as promised by the caller. The branch is the same for all threads.
         unsafe {
             if factors.is_wide() {
                 while k < factors.k {
-                    Self::add::<IN_FLIGHT, R>(factors, share, true, k, &mut sums);
+                    Self::add::<IN_FLIGHT, R>(factors, start, true, k, &mut sums);
                     k += (IN_FLIGHT * Self::DEPTH) as u32;
                 }
             } else {
                 // Elements one by one are as many loads as that.
                 while k < factors.k {
-                    Self::add::<1, R>(factors, share, false, k, &mut sums);
+                    Self::add::<1, R>(factors, start, false, k, &mut sums);
                     k += Self::DEPTH as u32;
                 }
             }
@@ -280,7 +280,7 @@ impl<
     #[device_inline]
     unsafe fn add<const SLICES: usize, const R: usize>(
         factors: &Factors<T>,
-        share: Share,
+        start: Start,
         wide: bool,
         k: u32,
         sums: &mut [[T::Acc; MOST_IN_VECTOR]; R],
@@ -293,7 +293,7 @@ impl<
             if i < Self::VECTOR {
                 let k = k + (s * Self::DEPTH) as u32;
                 // SAFETY: as promised by the caller; vectors are whole and aligned where `wide` holds.
-                unsafe { Self::load(factors, share.long, k, i, wide, &mut large[s][i]) };
+                unsafe { Self::load(factors, start.long, k, i, wide, &mut large[s][i]) };
             }
         });
         unroll!(n < SLICES * MOST_IN_VECTOR, {
@@ -301,10 +301,10 @@ impl<
             if i < Self::VECTOR {
                 let first = k + (s * Self::DEPTH) as u32;
                 let k = first + i as u32;
-                let first = factors.small.at_in(factors.layouts.a, share.short, first);
+                let first = factors.small.at_in(factors.layouts.a, start.short, first);
                 let (down, right) = factors.small.steps_in(factors.layouts.a);
                 for row in 0..R {
-                    let short = share.short + row as u32;
+                    let short = start.short + row as u32;
                     let element = first.add(row as u64 * down + i as u64 * right);
                     // SAFETY: an element of the factor where the predicate holds.
                     small[s][i][row] =

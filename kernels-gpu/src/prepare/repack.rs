@@ -81,7 +81,7 @@ pub const fn blocks(rows: u32, cols: u64) -> u64 {
 /// Matrices of one factor that are copied. All distances are in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct CopiedFactor {
     /// The first one, as it is stored.
     from: GlobalPtr<Unit>,
     /// From one row to the next.
@@ -104,15 +104,16 @@ pub struct Part {
     blocks_of_matrix: u32,
     /// Blocks that copy all of them.
     blocks: u32,
-    /// Of the blocks of a matrix that is copied by [squares](Part::squares), those along its rows; nobody else asks.
+    /// Of the blocks of a matrix that is copied by [squares](CopiedFactor::squares), those along its rows; nobody else
+    /// asks.
     squares_across: u32,
     /// Zero where it is copied as it lies.
     is_transposed: u32,
 }
 
-impl Part {
+impl CopiedFactor {
     /// No matrix at all.
-    pub const NONE: Part = Part {
+    pub const NONE: CopiedFactor = CopiedFactor {
         from: GlobalPtr::null(),
         row_pitch: 0,
         matrix_pitch: 0,
@@ -136,10 +137,10 @@ impl Part {
         (rows, cols): (u32, u64),
         (count, stride): (u32, u64),
         to: GlobalPtr<Unit>,
-    ) -> Part {
+    ) -> CopiedFactor {
         let vectors = cols.div_ceil(UNITS);
         let blocks_of_matrix = blocks(rows, cols) as u32;
-        Part {
+        CopiedFactor {
             from: from.data,
             row_pitch: from.ld * UNIT_BYTES,
             matrix_pitch: stride * UNIT_BYTES,
@@ -151,12 +152,12 @@ impl Part {
             last: (cols - vectors.saturating_sub(1) * UNITS) as u32,
             blocks_of_matrix,
             blocks: blocks_of_matrix.saturating_mul(count),
-            ..Part::NONE
+            ..CopiedFactor::NONE
         }
     }
 
     /// The same for elements of four bytes, which [`transpose`] copies in squares, with rows and columns exchanged or
-    /// not: `cols` is in units all the same, and copies are as for [`new`](Part::new), with `cols / 2` rows of `2 *
+    /// not: `cols` is in units all the same, and copies are as for [`new`](Self::new), with `cols / 2` rows of `2 *
     /// rows` units where they are transposed.
     pub const fn squares(
         from: MatrixRef<Unit>,
@@ -164,17 +165,17 @@ impl Part {
         (count, stride): (u32, u64),
         to: GlobalPtr<Unit>,
         is_transposed: bool,
-    ) -> Part {
-        let part = Part::new(from, (rows, cols), (count, stride), to);
+    ) -> CopiedFactor {
+        let factor = CopiedFactor::new(from, (rows, cols), (count, stride), to);
         let (across, of_matrix) = transpose::blocks(rows, cols / UNITS_OF_ELEMENT);
         let of_row = if is_transposed { rows as u64 * UNITS_OF_ELEMENT } else { cols };
-        Part {
+        CopiedFactor {
             copied_pitch: ld(of_row) * UNIT_BYTES,
             blocks_of_matrix: of_matrix as u32,
             blocks: (of_matrix as u32).saturating_mul(count),
             squares_across: across as u32,
             is_transposed: is_transposed as u32,
-            ..part
+            ..factor
         }
     }
 }
@@ -182,7 +183,7 @@ impl Part {
 /// Units of an element that [`transpose`] copies.
 const UNITS_OF_ELEMENT: u64 = transpose::ELEMENT_BYTES / UNIT_BYTES;
 
-/// Blocks that copy a matrix of so many rows, and units in a row, in [squares](Part::squares).
+/// Blocks that copy a matrix of so many rows, and units in a row, in [squares](CopiedFactor::squares).
 pub const fn blocks_of_squares(rows: u32, cols: u64) -> u64 {
     transpose::blocks(rows, cols / UNITS_OF_ELEMENT).1
 }
@@ -192,9 +193,9 @@ pub const fn blocks_of_squares(rows: u32, cols: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Repack {
     /// Of A.
-    pub a: Part,
+    pub a: CopiedFactor,
     /// Of B.
-    pub b: Part,
+    pub b: CopiedFactor,
 }
 
 impl Repack {
@@ -203,9 +204,9 @@ impl Repack {
         self.a.blocks.saturating_add(self.b.blocks)
     }
 
-    /// The part of a block, and which of its blocks it is.
+    /// The factor of a block, and which of its blocks it is.
     #[device_inline]
-    fn part(&self, block: u32) -> (Part, u32) {
+    fn factor(&self, block: u32) -> (CopiedFactor, u32) {
         if block < self.a.blocks { (self.a, block) } else { (self.b, block - self.a.blocks) }
     }
 }
@@ -224,23 +225,23 @@ struct Place {
 impl Place {
     /// The place so many rows and vectors ahead, fewer vectors than a row has.
     #[device_inline]
-    fn ahead(self, part: &Part, (rows, vectors): (u32, u32)) -> Place {
+    fn ahead(self, factor: &CopiedFactor, (rows, vectors): (u32, u32)) -> Place {
         let vector = self.vector + vectors;
-        let ends = vector >= part.vectors;
+        let ends = vector >= factor.vectors;
         let rows = rows + u32::from(ends);
         Place {
             row: self.row + rows,
-            vector: if ends { vector - part.vectors } else { vector },
-            from: self.from + u64::from(rows) * part.row_pitch,
-            to: self.to + u64::from(rows) * part.copied_pitch,
+            vector: if ends { vector - factor.vectors } else { vector },
+            from: self.from + u64::from(rows) * factor.row_pitch,
+            to: self.to + u64::from(rows) * factor.copied_pitch,
         }
     }
 
     /// Units of the vector; none behind the last row.
     #[device_inline]
-    fn units(&self, part: &Part) -> u32 {
-        let of_vector = if self.vector + 1 == part.vectors { part.last } else { UNITS as u32 };
-        if self.row < part.rows { of_vector } else { 0 }
+    fn units(&self, factor: &CopiedFactor) -> u32 {
+        let of_vector = if self.vector + 1 == factor.vectors { factor.last } else { UNITS as u32 };
+        if self.row < factor.rows { of_vector } else { 0 }
     }
 
     /// The vector's first unit.
@@ -269,9 +270,9 @@ impl Place {
 /// memory of their own.
 #[device_inline]
 pub unsafe fn repack(p: Repack) {
-    let (part, block) = p.part(thread::block_idx_x());
+    let (factor, block) = p.factor(thread::block_idx_x());
     // SAFETY: as promised by the caller.
-    unsafe { copy::<VECTORS>(part, block) }
+    unsafe { copy::<VECTORS>(factor, block) }
 }
 
 /// Copies a block's vectors of a factor, `N` for each thread.
@@ -279,42 +280,42 @@ pub unsafe fn repack(p: Repack) {
 /// # Safety
 /// As for [`repack`].
 #[device_inline]
-unsafe fn copy<const N: usize>(part: Part, block: u32) {
+unsafe fn copy<const N: usize>(factor: CopiedFactor, block: u32) {
     // There are blocks and vectors; saying so spares the compiler checks for division by zero.
-    let part = Part { vectors: part.vectors.max(1), ..part };
-    let of_matrix = part.blocks_of_matrix.max(1);
+    let factor = CopiedFactor { vectors: factor.vectors.max(1), ..factor };
+    let of_matrix = factor.blocks_of_matrix.max(1);
     let (matrix, block) = (block / of_matrix, block % of_matrix);
-    let first_from = part.from.address() + u64::from(matrix) * part.matrix_pitch;
-    let to = part.to.address() + u64::from(matrix) * u64::from(part.rows) * part.copied_pitch;
-    let end = first_from + u64::from(part.rows) * part.row_bytes;
+    let first_from = factor.from.address() + u64::from(matrix) * factor.matrix_pitch;
+    let to = factor.to.address() + u64::from(matrix) * u64::from(factor.rows) * factor.copied_pitch;
+    let end = first_from + u64::from(factor.rows) * factor.row_bytes;
     // Without gaps between them rows go on in each other.
-    let gaps = part.row_pitch != part.row_bytes;
+    let gaps = factor.row_pitch != factor.row_bytes;
 
     let index = u64::from(block) * u64::from(VECTORS_OF_BLOCK) + u64::from(thread::thread_idx_x());
-    let vectors = u64::from(part.vectors);
+    let vectors = u64::from(factor.vectors);
     let (row, vector) = ((index / vectors) as u32, (index % vectors) as u32);
     let mut place = Place {
         row,
         vector,
-        from: first_from + u64::from(row) * part.row_pitch,
-        to: to + u64::from(row) * part.copied_pitch,
+        from: first_from + u64::from(row) * factor.row_pitch,
+        to: to + u64::from(row) * factor.copied_pitch,
     };
-    let step = (THREADS / part.vectors, THREADS % part.vectors);
+    let step = (THREADS / factor.vectors, THREADS % factor.vectors);
 
     let mut places = [place; N];
     let mut loaded = [([0; 4], [0; 4]); N];
     let mut whole = [false; N];
     unroll!(i < N, {
         if i != 0 {
-            place = place.ahead(&part, step);
+            place = place.ahead(&factor, step);
         }
         let (source, shift) = (place.source().address(), place.shift());
         let lower = source - u64::from(shift);
         let bytes = if shift == 0 { VECTOR_BYTES } else { 2 * VECTOR_BYTES };
         let (start, end) =
-            if gaps { (place.from, place.from + part.row_bytes) } else { (first_from, end) };
+            if gaps { (place.from, place.from + factor.row_bytes) } else { (first_from, end) };
         // All of it is worked out, since branches would cost more.
-        let inside = (place.row < part.rows) & (lower >= start) & (lower + bytes <= end);
+        let inside = (place.row < factor.rows) & (lower >= start) & (lower + bytes <= end);
         let lower = GlobalPtr::<u32>::from_address(lower);
         // SAFETY: both vectors lie in the factor where they are loaded, and are aligned.
         loaded[i] =
@@ -323,7 +324,7 @@ unsafe fn copy<const N: usize>(part: Part, block: u32) {
     });
     unroll!(i < N, {
         let (place, (lower, upper)) = (places[i], loaded[i]);
-        let units = place.units(&part);
+        let units = place.units(&factor);
         let mut vector = shifted(lower, upper, place.shift());
         if !whole[i] {
             // SAFETY: only units of the row are loaded.

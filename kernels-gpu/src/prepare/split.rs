@@ -94,7 +94,7 @@ pub const fn elements(rows: u32, cols: u32) -> u64 {
 /// Matrices of one factor that are split. Distances are in elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct SplitFactor {
     /// The first one, as it is stored.
     from: MatrixRef<f32>,
     /// From one matrix to the next.
@@ -119,9 +119,9 @@ pub struct Part {
     blocks: u32,
 }
 
-impl Part {
+impl SplitFactor {
     /// No matrix at all.
-    pub const NONE: Part = Part {
+    pub const NONE: SplitFactor = SplitFactor {
         from: MatrixRef::NULL,
         stride: 0,
         to: GlobalPtr::null(),
@@ -146,13 +146,13 @@ impl Part {
         (count, stride): (u32, u64),
         to: GlobalPtr<f16>,
         lines: GlobalPtr<i16>,
-    ) -> Part {
+    ) -> SplitFactor {
         let shape = (rows, cols);
         let (lines_of_block, blocks_of_matrix) =
             (lines_of_block(cols, across), blocks(shape, across) as u32);
         // A line has the depth of the product.
         let tolerance = tolerance(if across { rows } else { cols });
-        Part {
+        SplitFactor {
             from,
             stride,
             to,
@@ -169,8 +169,8 @@ impl Part {
     }
 
     /// The same with a word for each matrix, which is set where a line of it is marked and else left alone.
-    pub const fn with_marks(self, marks: GlobalPtr<u32>) -> Part {
-        Part { marks, ..self }
+    pub const fn with_marks(self, marks: GlobalPtr<u32>) -> SplitFactor {
+        SplitFactor { marks, ..self }
     }
 }
 
@@ -228,17 +228,17 @@ pub const fn blocks(shape: (u32, u32), across: bool) -> u64 {
     lines(shape, across).div_ceil(lines_of_block(shape.1, across)) as u64
 }
 
-/// What one launch splits: both factors, or one and [nothing](Part::NONE).
+/// What one launch splits: both factors, or one and [nothing](SplitFactor::NONE).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
-    first: Part,
-    second: Part,
+    first: SplitFactor,
+    second: SplitFactor,
 }
 
 impl Split {
     /// Of both factors. Blocks whose lines run across take longer, and so come first.
-    pub const fn new(a: Part, b: Part) -> Split {
+    pub const fn new(a: SplitFactor, b: SplitFactor) -> Split {
         let swap = b.across > a.across;
         let (first, second) = if swap { (b, a) } else { (a, b) };
         Split { first, second }
@@ -250,7 +250,7 @@ impl Split {
     }
 }
 
-/// One matrix of a part, with pointers of its own.
+/// One matrix of a factor, with pointers of its own.
 struct Matrix {
     from: MatrixRef<f32>,
     high: MatrixRef<f16>,
@@ -272,35 +272,37 @@ pub unsafe fn split<const MADE: u32>(p: Split) {
     const { assert!(MADE == 1 || MADE == HALVES, "high halves, or both") };
     let block = thread::block_idx_x();
     let first = p.first.blocks;
-    let (part, block) = if block < first { (p.first, block) } else { (p.second, block - first) };
-    let of_matrix = part.blocks_of_matrix.max(1);
+    let (factor, block) = if block < first { (p.first, block) } else { (p.second, block - first) };
+    let of_matrix = factor.blocks_of_matrix.max(1);
     let (index, block) = (block / of_matrix, block % of_matrix);
-    let (rows, cols) = (part.rows, part.cols);
-    let to = part.to.add(u64::from(index) * u64::from(MADE) * elements_of_half(rows, cols));
+    let (rows, cols) = (factor.rows, factor.cols);
+    let to = factor.to.add(u64::from(index) * u64::from(MADE) * elements_of_half(rows, cols));
     let high = MatrixRef { data: to, ld: ld(cols) };
     let matrix = Matrix {
-        from: part.from.shifted(u64::from(index) * part.stride),
+        from: factor.from.shifted(u64::from(index) * factor.stride),
         high,
         low: high.shifted(u64::from(rows) * high.ld),
-        lines: part.lines.add(u64::from(index) * u64::from(lines((rows, cols), part.across != 0))),
-        mark: if part.marks.is_null() { part.marks } else { part.marks.add(index.into()) },
-        tolerance: part.tolerance,
+        lines: factor
+            .lines
+            .add(u64::from(index) * u64::from(lines((rows, cols), factor.across != 0))),
+        mark: if factor.marks.is_null() { factor.marks } else { factor.marks.add(index.into()) },
+        tolerance: factor.tolerance,
         rows,
         cols,
     };
-    let first = block * part.lines_of_block;
+    let first = block * factor.lines_of_block;
     let rooms = [shared_array!(u32; THREADS * ACROSS.0), shared_array!(u32; THREADS * ACROSS.0)];
     // SAFETY: as promised by the caller; all threads of the block go the same way.
     unsafe {
-        if part.across != 0 {
-            let beside = part.lines_of_block / ACROSS.0;
+        if factor.across != 0 {
+            let beside = factor.lines_of_block / ACROSS.0;
             let (team, walk) = team::across(first, beside, ACROSS, matrix.rows);
             matrix
                 .split::<MADE, { ACROSS.0 as usize }, { ACROSS.1 as usize }, { ACROSS.0 as usize }>(
                     team, walk, rooms,
                 );
         } else {
-            let (team, walk) = team::along(first, part.lines_of_block, ALONG, matrix.cols);
+            let (team, walk) = team::along(first, factor.lines_of_block, ALONG, matrix.cols);
             matrix.split::<MADE, { ALONG.0 as usize }, { ALONG.1 as usize }, 1>(team, walk, rooms);
         }
     }

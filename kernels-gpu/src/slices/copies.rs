@@ -27,7 +27,8 @@ use cuda_std::memory::SharedPtr;
 /// Threads of a warp.
 const WARP: usize = ring::WARP as usize;
 
-/// What is known of the slices of a factor when a kernel is compiled.
+/// What is known of the slices of a factor when a kernel is compiled: in values of k and rows of A or columns of B,
+/// however the factor is stored.
 pub trait Slice {
     /// Values of k in a slice.
     const DEPTH: usize;

@@ -2,15 +2,15 @@
 //!
 //! Every thread of a block carries the same share of a slice. Through registers reading is apart from writing, so that
 //! a kernel can put work between the two: loads are in flight while the thread multiplies, and only the write waits for
-//! them. Where a few threads have a large slice to move, a share can be moved in parts, one after the other ([`Part`]).
-//! Asynchronous copies need no registers and no second step, but they can only move what lies together, so a slice that
-//! is transposed on the way is copied element by element.
+//! them. Where a few threads have a large slice to move, a share can be moved in fractions, one after the other
+//! ([`Fraction`]). Asynchronous copies need no registers and no second step, but they can only move what lies together,
+//! so a slice that is transposed on the way is copied element by element.
 //!
 //! Elements outside the matrix become zero, so nothing after this needs a bounds check: a zero adds nothing to a sum.
 
 mod pattern;
 
-pub use pattern::Part;
+pub use pattern::Fraction;
 
 use crate::element::Element;
 use crate::kernel::GemmKernel;
@@ -35,13 +35,14 @@ pub const BANKS_BYTES: usize = 128;
 /// Most elements of one slice that a thread may carry at a time. They live in registers.
 pub const MAX_SHARE: usize = 32;
 
-/// The elements of one slice that a thread carries at a time, in registers.
-pub struct Share<T> {
+/// What a thread carries of one slice at a time, in registers: its share, or a fraction of that.
+pub struct Carried<T> {
     elements: [T; MAX_SHARE],
 }
 
-/// Shape of a slice and the block that moves it. Everything here is a constant of the kernel.
-pub trait Slice {
+/// Shape of a slice, in rows and columns of its matrix as that is stored, and the block that moves it. Everything here
+/// is a constant of the kernel.
+pub trait StoredSlice {
     /// Rows of the slice.
     const ROWS: usize;
     /// Columns of the slice.
@@ -60,18 +61,18 @@ pub trait Slice {
 }
 
 /// The slices of A of a kernel: `BM x BK`.
-pub struct SliceA<K>(PhantomData<K>);
+pub struct StoredA<K>(PhantomData<K>);
 
-impl<K: GemmKernel> Slice for SliceA<K> {
+impl<K: GemmKernel> StoredSlice for StoredA<K> {
     const ROWS: usize = K::TILE.bm as usize;
     const COLS: usize = K::TILE.bk as usize;
     const THREADS: usize = K::TILE.threads() as usize;
 }
 
 /// The slices of B of a kernel: `BK x BN`.
-pub struct SliceB<K>(PhantomData<K>);
+pub struct StoredB<K>(PhantomData<K>);
 
-impl<K: GemmKernel> Slice for SliceB<K> {
+impl<K: GemmKernel> StoredSlice for StoredB<K> {
     const ROWS: usize = K::TILE.bk as usize;
     const COLS: usize = K::TILE.bn as usize;
     const THREADS: usize = K::TILE.threads() as usize;
@@ -87,7 +88,7 @@ pub struct Mover<T, S> {
     slice: PhantomData<S>,
 }
 
-impl<T: Element, S: Slice> Mover<T, S> {
+impl<T: Element, S: StoredSlice> Mover<T, S> {
     /// Elements in a vector: the most with which all threads carry the same number of vectors, none of which crosses
     /// the end of a row.
     pub(super) const WIDTH: usize = {
@@ -131,42 +132,47 @@ impl<T: Element, S: Slice> Mover<T, S> {
         }
     }
 
-    /// Reads a part of this thread's share of the slice whose first element is `(row, col)` of the matrix. It may have
-    /// [`MAX_SHARE`] elements.
+    /// Reads a fraction of this thread's share of the slice whose first element is `(row, col)` of the matrix. It may
+    /// have [`MAX_SHARE`] elements.
     ///
     /// # Safety
     /// The matrix is valid for its shape.
     #[device_inline]
     #[track_caller]
-    pub unsafe fn read(&self, row: u32, col: u32, part: Part) -> Share<T> {
-        let mut share = Share { elements: [T::ZERO; MAX_SHARE] };
+    pub unsafe fn read(&self, row: u32, col: u32, fraction: Fraction) -> Carried<T> {
+        let mut carried = Carried { elements: [T::ZERO; MAX_SHARE] };
         // SAFETY: as promised by the caller; wide reads are aligned because `wide` holds.
         unsafe {
             if self.wide {
-                self.read_pattern(Self::pattern(Self::WIDTH).part(part), row, col, &mut share);
+                self.read_pattern(
+                    Self::pattern(Self::WIDTH).fraction(fraction),
+                    row,
+                    col,
+                    &mut carried,
+                );
             } else {
-                self.read_pattern(Self::pattern(1).part(part), row, col, &mut share);
+                self.read_pattern(Self::pattern(1).fraction(fraction), row, col, &mut carried);
             }
         }
-        share
+        carried
     }
 
     #[device_inline]
     #[track_caller]
-    unsafe fn read_pattern(&self, pattern: Pattern, row: u32, col: u32, share: &mut Share<T>) {
+    unsafe fn read_pattern(&self, pattern: Pattern, row: u32, col: u32, carried: &mut Carried<T>) {
         let row = row + pattern.row as u32;
         let col = col + pattern.col as u32;
         for i in 0..pattern.count {
             let (down, right) = pattern.offset(i);
             let (row, col) = (row + down as u32, col + right as u32);
             let inside = row < self.matrix_rows && col < self.matrix_cols;
-            let out = &mut share.elements[i * pattern.width..(i + 1) * pattern.width];
+            let out = &mut carried.elements[i * pattern.width..(i + 1) * pattern.width];
             // SAFETY: inside the matrix where the predicate holds: a row of it ends with a whole vector.
             unsafe { self.matrix.at(row, col).load_slice_if(inside, out) };
         }
     }
 
-    /// Writes a part of a share so that element `(r, c)` of the slice is at `target[r * stride + c]`.
+    /// Writes a fraction of a share so that element `(r, c)` of the slice is at `target[r * stride + c]`.
     ///
     /// # Safety
     /// `target` has room for the slice, which no thread reads before the next barrier. `target` and `stride` are
@@ -175,22 +181,22 @@ impl<T: Element, S: Slice> Mover<T, S> {
     #[track_caller]
     pub unsafe fn write(
         &self,
-        share: &Share<T>,
-        part: Part,
+        carried: &Carried<T>,
+        fraction: Fraction,
         target: SharedPtr<T::Acc>,
         stride: usize,
     ) {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                Self::pattern(Self::WIDTH).part(part).write(share, target, stride);
+                Self::pattern(Self::WIDTH).fraction(fraction).write(carried, target, stride);
             } else {
-                Self::pattern(1).part(part).write(share, target, stride);
+                Self::pattern(1).fraction(fraction).write(carried, target, stride);
             }
         }
     }
 
-    /// Writes a part of a share transposed: element `(r, c)` of the slice goes to `target[c * stride + r]`.
+    /// Writes a fraction of a share transposed: element `(r, c)` of the slice goes to `target[c * stride + r]`.
     ///
     /// # Safety
     /// As for [`write`](Self::write).
@@ -198,25 +204,25 @@ impl<T: Element, S: Slice> Mover<T, S> {
     #[track_caller]
     pub unsafe fn write_transposed(
         &self,
-        share: &Share<T>,
-        part: Part,
+        carried: &Carried<T>,
+        fraction: Fraction,
         target: SharedPtr<T::Acc>,
         stride: usize,
     ) {
         // SAFETY: as promised by the caller.
         unsafe {
             if self.wide {
-                let pattern = Self::pattern(Self::WIDTH).part(part);
-                pattern.write_transposed(share, target, stride);
+                let pattern = Self::pattern(Self::WIDTH).fraction(fraction);
+                pattern.write_transposed(carried, target, stride);
             } else {
-                Self::pattern(1).part(part).write_transposed(share, target, stride);
+                Self::pattern(1).fraction(fraction).write_transposed(carried, target, stride);
             }
         }
     }
 }
 
 /// Asynchronous copies move bytes as they are, so these are for elements of the sums' type.
-impl<T: Element<Acc = T>, S: Slice> Mover<T, S> {
+impl<T: Element<Acc = T>, S: StoredSlice> Mover<T, S> {
     /// Columns of a slice that neighbouring threads copy to a transposed one: as many as fall on different banks, when
     /// the rows of the transposed slice are a multiple of all banks apart and one vector more. They are whole sectors
     /// of global memory.

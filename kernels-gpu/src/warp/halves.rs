@@ -43,7 +43,7 @@ use crate::params::GemmParams;
 use crate::prepare::split::{HALVES, halves_of_block};
 use crate::tile::grouped_block_tile;
 use crate::warp::panels::{PanelCopier, Panels};
-use crate::warp::pipeline::{Slices, multiply_slices};
+use crate::warp::pipeline::{SliceWork, multiply_slices};
 use crate::warp::tile::WarpTile;
 use crate::warpgroup::halves::PROMOTED;
 use core::marker::PhantomData;
@@ -129,7 +129,7 @@ struct Work<K: GemmKernel, const TM: usize, const TN: usize> {
     thread: u32,
 }
 
-impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usize> Slices
+impl<K: GemmKernel<Element = f16, Target = f32>, const TM: usize, const TN: usize> SliceWork
     for Work<K, TM, TN>
 {
     #[device_inline]

@@ -19,7 +19,7 @@ use cuda_std::device_inline;
 use cuda_std::thread;
 
 /// What a kernel does with its slices. A stage is counted from 0, and `k` is the first one of a slice.
-pub trait Slices {
+pub trait SliceWork {
     /// Begins to copy this thread's share of a slice to a stage.
     ///
     /// # Safety
@@ -39,8 +39,8 @@ pub trait Slices {
     /// makes the last products.
     ///
     /// # Safety
-    /// As for [`begin`](Slices::begin), and all threads of the block call it together. From the call of `next` on the
-    /// same holds of the stage it gives, and of the one before no longer.
+    /// As for [`begin`](SliceWork::begin), and all threads of the block call it together. From the call of `next` on
+    /// the same holds of the stage it gives, and of the one before no longer.
     unsafe fn multiply(&mut self, next: impl FnOnce() -> Option<u32>);
 }
 
@@ -52,7 +52,7 @@ pub trait Slices {
 #[track_caller]
 pub unsafe fn multiply_slices<const STAGES: u32, const BK: usize>(
     depth: u32,
-    slices: &mut impl Slices,
+    slices: &mut impl SliceWork,
 ) {
     let ahead = (STAGES - 1) * BK as u32;
     let (mut free, mut stage) = (0, 0);

@@ -30,7 +30,7 @@ use crate::layout::{Layouts, Nn, OperandLayouts};
 use crate::params::GemmParams;
 use crate::tile::block_tile;
 use crate::warp::panels::{PanelCopier, Panels};
-use crate::warp::pipeline::{Slices, multiply_slices};
+use crate::warp::pipeline::{SliceWork, multiply_slices};
 use crate::warp::tile::{Fragments, WarpTile};
 use core::marker::PhantomData;
 use cuda_std::mma::Factor;
@@ -111,7 +111,7 @@ struct Work<K: GemmKernel, const TM: usize, const TN: usize> {
 }
 
 impl<T: Element<Acc = f32> + Factor, K: GemmKernel<Element = T>, const TM: usize, const TN: usize>
-    Slices for Work<K, TM, TN>
+    SliceWork for Work<K, TM, TN>
 {
     #[device_inline]
     #[track_caller]

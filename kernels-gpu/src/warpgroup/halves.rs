@@ -77,7 +77,7 @@ const BK: usize = 64;
 const LANES_OF_ROW: u32 = super::THREADS_OF_ROW as u32;
 
 /// The operands of a slice.
-pub(crate) struct Slice<A, B, const BM: usize, const BN: usize> {
+pub(crate) struct HalvedSlice<A, B, const BM: usize, const BN: usize> {
     a: Halved<BulkPanel<f16, A, BM, BK>>,
     b: Halved<BulkPanel<f16, B, BN, BK>>,
 }
@@ -200,11 +200,11 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
 
     /// What is in a stage.
     #[device_inline]
-    fn slice(stage: u32) -> Slice<L::A, L::B, BM, BN> {
+    fn slice(stage: u32) -> HalvedSlice<L::A, L::B, BM, BN> {
         let start = shared::dynamic::<u8>().address() + stage * Self::STAGE_BYTES;
         let [a, b] = Self::PANEL_BYTES;
         let of_b = start + HALVES * a;
-        Slice {
+        HalvedSlice {
             a: Halved { high: BulkPanel::at(start), low: BulkPanel::at(start + a) },
             b: Halved { high: BulkPanel::at(of_b), low: BulkPanel::at(of_b + b) },
         }
@@ -285,11 +285,11 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
                 let (begin, end) = (slice, if slice < hold { hold } else { slices });
                 while slice < end {
                     let operands = Self::slice(ring.wait_full());
-                    unroll!(part < BK / PROMOTED, {
-                        products.begin(&operands, first, part);
-                        products.settle(sums, part);
+                    unroll!(section < BK / PROMOTED, {
+                        products.begin(&operands, first, section);
+                        products.settle(sums, section);
                         wgmma::wait_group::<1>();
-                        if part == 0 && slice > begin {
+                        if section == 0 && slice > begin {
                             ring.emptied();
                         }
                         products.promote(sums);

@@ -293,7 +293,7 @@ impl Product {
             let lines = split::lines(shape, across);
             let to_lines = simulator.alloc(u64::from(lines) * size_of::<i16>() as u64)?;
             let to_lines = GlobalPtr::from_address(to_lines);
-            parts.push(split::Part::new(stored.matrix, shape, across, (1, 0), to, to_lines));
+            parts.push(split::SplitFactor::new(stored.matrix, shape, across, (1, 0), to, to_lines));
             let row_bytes = split::ld(cols) * size_of::<f16>() as u64;
             let boxes = kernel.boxes.map(|boxes| boxes.of_maps(kernel, self.width(kernel), (m, n)));
             let shape = (halves.into(), rows.into(), cols.into());

@@ -45,12 +45,12 @@ pub(super) const fn blocks(rows: u32, cols: u64) -> (u64, u64) {
 /// Runs one thread.
 ///
 /// # Safety
-/// As for [`repack`](super::repack); the parts are [of squares](super::Part::squares).
+/// As for [`repack`](super::repack); the factors are [of squares](super::CopiedFactor::squares).
 #[device_inline]
 pub unsafe fn transpose(p: Repack) {
-    let (part, block) = p.part(thread::block_idx_x());
+    let (factor, block) = p.factor(thread::block_idx_x());
     // There are blocks; saying so spares the compiler checks for division by zero.
-    let (of_matrix, across) = (part.blocks_of_matrix.max(1), part.squares_across.max(1));
+    let (of_matrix, across) = (factor.blocks_of_matrix.max(1), factor.squares_across.max(1));
     let (matrix, block) = (u64::from(block / of_matrix), block % of_matrix);
     let (thread, (lanes_along, lanes_down)) = (thread::thread_idx_x(), LANES);
     let (warp, lane) = (thread / (lanes_along * lanes_down), thread % (lanes_along * lanes_down));
@@ -58,12 +58,13 @@ pub unsafe fn transpose(p: Repack) {
     let along = warp % WARPS_ALONG * lanes_along + lane % lanes_along;
     let row = block / across * OF_BLOCK + down * SIDE;
     let col = block % across * OF_BLOCK + along * SIDE;
-    let (rows, cols) = (part.rows, (part.row_bytes / ELEMENT_BYTES) as u32);
+    let (rows, cols) = (factor.rows, (factor.row_bytes / ELEMENT_BYTES) as u32);
 
-    let from = part.from.address() + matrix * part.matrix_pitch;
-    let from = from + u64::from(row) * part.row_pitch + u64::from(col) * ELEMENT_BYTES;
-    let at = |down: u64| GlobalPtr::<u32>::from_address(from + down * part.row_pitch);
-    let aligned = (part.from.address() | part.row_pitch | part.matrix_pitch).is_multiple_of(16);
+    let from = factor.from.address() + matrix * factor.matrix_pitch;
+    let from = from + u64::from(row) * factor.row_pitch + u64::from(col) * ELEMENT_BYTES;
+    let at = |down: u64| GlobalPtr::<u32>::from_address(from + down * factor.row_pitch);
+    let aligned =
+        (factor.from.address() | factor.row_pitch | factor.matrix_pitch).is_multiple_of(16);
     // SAFETY: elements of the factor, where they are loaded; whole vectors are aligned.
     let square = unsafe {
         if aligned && col + SIDE <= cols {
@@ -77,16 +78,17 @@ pub unsafe fn transpose(p: Repack) {
             })
         }
     };
-    let is_transposed = part.is_transposed != 0;
+    let is_transposed = factor.is_transposed != 0;
     let [a, b, c, d] = square;
     let transposed = [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]]);
     let copied = if is_transposed { transposed } else { square };
     let flipped = |(row, col): (u32, u32)| if is_transposed { (col, row) } else { (row, col) };
     let ((row, col), (rows, cols)) = (flipped((row, col)), flipped((rows, cols)));
-    let to = part.to.address() + (matrix * u64::from(rows) + u64::from(row)) * part.copied_pitch;
+    let to =
+        factor.to.address() + (matrix * u64::from(rows) + u64::from(row)) * factor.copied_pitch;
     let to = to + u64::from(col) * ELEMENT_BYTES;
     for (down, vector) in copied.into_iter().enumerate() {
-        let to = GlobalPtr::<u32>::from_address(to + down as u64 * part.copied_pitch);
+        let to = GlobalPtr::<u32>::from_address(to + down as u64 * factor.copied_pitch);
         // SAFETY: rows of the copy are aligned, and long enough for whole vectors.
         unsafe { to.store_vec_if((row + (down as u32) < rows) & (col < cols), vector) };
     }

@@ -1,22 +1,22 @@
 //! Which elements of a slice each thread moves.
 
-use super::{Share, VECTOR_BYTES, vector_len};
+use super::{Carried, VECTOR_BYTES, vector_len};
 use crate::element::Element;
 use cuda_std::device_inline;
 use cuda_std::memory::SharedPtr;
 
 /// One of `of` equal parts of a thread's share.
 #[derive(Clone, Copy)]
-pub struct Part {
-    /// Which part, from 0.
+pub struct Fraction {
+    /// Which of them, from 0.
     pub index: usize,
-    /// How many parts there are.
+    /// How many there are.
     pub of: usize,
 }
 
-impl Part {
+impl Fraction {
     /// All of a share at once.
-    pub const WHOLE: Part = Part { index: 0, of: 1 };
+    pub const WHOLE: Fraction = Fraction { index: 0, of: 1 };
 }
 
 /// Which elements of a slice a thread moves: `count` vectors of `width`. The first is at `(row, col)`; `across` of them
@@ -48,10 +48,10 @@ impl Pattern {
 
     /// One of equal parts of it, which are whole rows of the pattern.
     #[device_inline]
-    pub(super) fn part(self, part: Part) -> Pattern {
-        let count = self.count / part.of;
+    pub(super) fn fraction(self, fraction: Fraction) -> Pattern {
+        let count = self.count / fraction.of;
         Pattern {
-            row: self.row + part.index * (count / self.across * self.row_step),
+            row: self.row + fraction.index * (count / self.across * self.row_step),
             count,
             ..self
         }
@@ -65,7 +65,7 @@ impl Pattern {
     #[track_caller]
     pub(super) unsafe fn write<T: Element>(
         self,
-        share: &Share<T>,
+        carried: &Carried<T>,
         target: SharedPtr<T::Acc>,
         stride: usize,
     ) {
@@ -78,7 +78,7 @@ impl Pattern {
                 let j = vector * step;
                 let mut widened = [T::ZERO.widen(); VECTOR_BYTES];
                 for e in 0..step {
-                    widened[e] = share.elements[i * self.width + j + e].widen();
+                    widened[e] = carried.elements[i * self.width + j + e].widen();
                 }
                 let target = target.add((row * stride + col + j) as u32);
                 // SAFETY: as promised by the caller of `Mover::write`.
@@ -95,7 +95,7 @@ impl Pattern {
     #[track_caller]
     pub(super) unsafe fn write_transposed<T: Element>(
         self,
-        share: &Share<T>,
+        carried: &Carried<T>,
         target: SharedPtr<T::Acc>,
         stride: usize,
     ) {
@@ -104,7 +104,7 @@ impl Pattern {
             for e in 0..self.width {
                 let target = target.add(((col + e) * stride + row) as u32);
                 // SAFETY: as promised by the caller of `Mover::write_transposed`.
-                unsafe { target.store(share.elements[i * self.width + e].widen()) };
+                unsafe { target.store(carried.elements[i * self.width + e].widen()) };
             }
         }
     }

@@ -20,7 +20,7 @@
 //! that the recent sums begin anew (W. Kahan, "Further remarks on reducing truncation errors", 1965, does so for single
 //! numbers). So the error does not grow with the depth: 0.5 at all of these. It costs 7 % of the speed.
 
-use super::{BK, PROMOTED, Slice};
+use super::{BK, HalvedSlice, PROMOTED};
 use crate::prepare::split::LOW_FACTOR;
 use crate::warpgroup::bulk_panels::BulkPanel;
 use crate::warpgroup::each::for_each_register;
@@ -101,8 +101,9 @@ impl<S: Steps, const N: usize> Products<S, N> {
         }
     }
 
-    /// Begins to add up the products of the `part`-th [`PROMOTED`] values of k of a slice, those of high halves first:
-    /// of 64 rows of A, from the `row`-th of its panels on, and all columns of B. Sums of high halves begin anew.
+    /// Begins to add up the products of the `section`-th [`PROMOTED`] values of k of a slice, those of high halves
+    /// first: of 64 rows of A, from the `row`-th of its panels on, and all columns of B. Sums of high halves begin
+    /// anew.
     ///
     /// # Safety
     /// As for [`WarpgroupTile::begin_products`].
@@ -110,15 +111,17 @@ impl<S: Steps, const N: usize> Products<S, N> {
     #[track_caller]
     pub unsafe fn begin<A: Major, B: Major, const BM: usize>(
         &mut self,
-        Slice { a, b }: &Slice<A, B, BM, N>,
+        HalvedSlice { a, b }: &HalvedSlice<A, B, BM, N>,
         row: u32,
-        part: usize,
+        section: usize,
     ) {
         const STEPS: usize = PROMOTED / K;
         let (a_high, a_low) = (a.high.operand(row), a.low.operand(row));
         let (b_high, b_low) = (b.high.operand(0), b.low.operand(0));
-        let of_a = |half, step| BulkPanel::<_, A, BM, BK>::step(half, (part * STEPS + step) as u32);
-        let of_b = |half, step| BulkPanel::<_, B, N, BK>::step(half, (part * STEPS + step) as u32);
+        let of_a =
+            |half, step| BulkPanel::<_, A, BM, BK>::step(half, (section * STEPS + step) as u32);
+        let of_b =
+            |half, step| BulkPanel::<_, B, N, BK>::step(half, (section * STEPS + step) as u32);
         // SAFETY: as promised by the caller.
         unsafe {
             wgmma::fence();
@@ -160,7 +163,7 @@ impl<S: Steps, const N: usize> Products<S, N> {
 
     /// Adds half of the recent sums, where there are some, to those of the threads, those of this `parity`; what
     /// rounding takes from them is recent afterwards. Products may be under way. It is half of them, for there are
-    /// other additions to do, and all are to take as long in each part of a slice.
+    /// other additions to do, and all are to take as long in each section of a slice.
     ///
     /// # Safety
     /// As for [`WarpgroupTile::set`], whatever products are under way.
