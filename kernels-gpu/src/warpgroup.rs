@@ -256,7 +256,7 @@ impl<
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * Sums::<L, BN, BM>::ROWS;
-            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
+            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread / WARP);
             let mut parts = Parts::<ABOVE, BESIDE>::new::<Self, _>(p);
             let mut next = Self::next(&mut parts, p);
             let mut parked = Parked::nothing();
@@ -305,7 +305,7 @@ impl<
                     change(&mut sums, at);
                     if const { !Self::HAS_ROOM } {
                         // A tile ends where it has begun, so nothing need be kept in between.
-                        outbox = Outbox::of_warp(Self::OUTBOXES, hint::opaque(thread));
+                        outbox = Outbox::of_warp(Self::OUTBOXES, hint::opaque(thread) / WARP);
                     }
                     let to = (&mut ring, &mut outbox);
                     parked = Self::finish(&mut sums, &p, (at.1, first), fetched, (to, cols));

@@ -137,7 +137,7 @@ impl<
             }
             cluster::arrive();
             if finishes {
-                let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
+                let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread / WARP);
                 sums.store(&p, origin, fetched, &mut outbox);
                 outbox.finish();
             }

@@ -145,7 +145,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             let meet = || named_barrier::sync(CONSUMERS_MEET, Self::CONSUMERS);
             let block = thread::block_idx_x();
             let first = hint::uniform(thread / THREADS) * M as u32;
-            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread);
+            let mut outbox = Outbox::of_warp(Self::OUTBOXES, thread / WARP);
             let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut next = parts.next();
             while let Some(Part { origin, slices, is_left, first_helper }) = next {

@@ -77,10 +77,10 @@ impl<O: Operands> Outbox<O> {
         Outbox { part, to_other, operands: PhantomData }
     }
 
-    /// That of a thread's warp, of those of all warps from `outboxes` bytes into the dynamic shared memory on.
+    /// That of a warp of the block, of those of all its warps from `outboxes` bytes into the dynamic shared memory on.
     #[device_inline]
-    pub fn of_warp(outboxes: u32, thread: u32) -> Self {
-        let room = outboxes + thread / warp::WARP_SIZE * BYTES;
+    pub fn of_warp(outboxes: u32, warp: u32) -> Self {
+        let room = outboxes + warp * BYTES;
         Self::new(shared::dynamic().add(room))
     }
 

@@ -120,7 +120,7 @@ impl<
             }
             early_start::wait();
             let turn = hint::uniform(thread / THREADS);
-            let mut outbox = Outbox::of_warp(Brings::<T, STAGES, L, D>::OUTBOXES, thread);
+            let mut outbox = Outbox::of_warp(Brings::<T, STAGES, L, D>::OUTBOXES, thread / WARP);
             let mut parts = Parts::<1>::new::<Self, _>(&p);
             let mut waits = turn != 0;
             if waits {

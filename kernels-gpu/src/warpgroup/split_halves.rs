@@ -98,7 +98,7 @@ impl<const BM: usize, const BN: usize, const STAGES: u32, L: MajorLayouts<Operan
             }
             let fetched = WarpgroupTile::<BN>::fetch(&p, origin);
             powers.divide(&mut sums);
-            let mut outbox = Outbox::of_warp(Halves::<BM, BN, STAGES, L>::OUTBOXES, thread);
+            let mut outbox = Outbox::of_warp(Halves::<BM, BN, STAGES, L>::OUTBOXES, thread / WARP);
             sums.store(&p, origin, fetched, &mut outbox);
             outbox.finish();
         }
