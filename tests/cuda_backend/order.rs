@@ -41,6 +41,51 @@ fn streams_wait_for_each_other_where_they_share_a_matrix() {
     });
 }
 
+/// A thread that puts a product on a stream may be held up before it has noted which memory the product uses, and
+/// another thread's later product on the same stream is noted first.
+#[test]
+fn threads_may_share_a_stream() {
+    let folder = tempfile::TempDir::new().unwrap();
+    // The child that runs the body gets the path in this variable.
+    const RELEASE: &str = "FAKE_CUDA_HOLD_QUERY";
+    let release = folder.path().join("release");
+    let settings = [(RELEASE, release.to_str().unwrap())];
+    in_child("order::threads_may_share_a_stream", Driver::Fake, &settings, |path| {
+        let release = std::env::var_os(RELEASE).unwrap();
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, weights, other) = (matrix(&device), matrix(&device), matrix(&device));
+        let (mut hidden, mut one, mut two) = (matrix(&device), matrix(&device), matrix(&device));
+        // Both have been used on the stream before, so that no question is asked for them.
+        enqueue(&stream, &other, &weights, &mut two);
+        stream.synchronize().unwrap();
+
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                enqueue(&stream, &a, &a, &mut hidden);
+                // Asks whether `hidden` is done before `weights` is noted.
+                enqueue(&stream, &hidden, &weights, &mut one);
+            });
+            let held = || std::fs::read_to_string(path).unwrap().contains("hold query");
+            while !held() {
+                std::thread::yield_now();
+            }
+            enqueue(&stream, &other, &weights, &mut two);
+            std::fs::write(release, "").unwrap();
+        });
+        let mut log = Log::new(path);
+        one.to_array().unwrap();
+        assert_eq!(count(&log.next(), "wait"), 1, "for the first thread's product");
+        drop(weights);
+        assert_eq!(count(&log.next(), "free"), 0, "the second thread's product reads it still");
+        two.to_array().unwrap();
+        let lines = log.next();
+        assert_eq!(count(&lines, "wait"), 1, "{lines:#?}");
+        matrix(&device);
+        assert!(count(&log.next(), "free") > 0, "nobody needs it any more");
+    });
+}
+
 /// Memory of another library is known by its addresses alone, of which views are made again and again.
 #[test]
 fn work_on_memory_of_others_is_in_order_too() {

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// A point on a stream that work reaches.
 pub(crate) trait Marker: Clone {
+    /// Moves on to another point of the same stream, unless that comes before this one.
+    fn advance(&mut self, to: &Self);
     /// Blocks until the point is reached.
     fn wait(&self) -> Result<()>;
     /// Whether it has been reached.
@@ -27,7 +29,7 @@ struct Access<M> {
     kind: Use,
 }
 
-/// The outstanding work on one buffer: at most one entry a stream, because a stream's later events come after its
+/// The outstanding work on one buffer: at most one entry a stream, because a stream's later points come after its
 /// earlier ones.
 pub(crate) struct Pending<M> {
     accesses: Vec<Access<M>>,
@@ -59,7 +61,7 @@ impl<M: Marker> Pending<M> {
 
     /// Remembers work that ends at `last` on `stream`. Forgets what is done where another stream comes in, so that
     /// there are never many entries, and where a write is followed by a read; repeated use by one stream asks the
-    /// driver nothing.
+    /// driver nothing. Threads that share a stream may tell of its points in another order than they lie on it.
     pub fn add(&mut self, stream: u64, last: &M, kind: Use) {
         match self.accesses.iter_mut().find(|access| access.stream == stream) {
             Some(access) => {
@@ -67,7 +69,7 @@ impl<M: Marker> Pending<M> {
                 if !is_downgraded || access.last.is_reached() {
                     access.kind = kind;
                 }
-                access.last.clone_from(last);
+                access.last.advance(last);
             }
             None => {
                 self.forget_reached();
@@ -103,6 +105,10 @@ pub(super) mod tests {
     pub(in super::super) struct Fake(AtomicBool);
 
     impl Marker for Arc<Fake> {
+        /// The tests tell of the points of a stream as they lie on it, unless they say otherwise.
+        fn advance(&mut self, to: &Self) {
+            self.clone_from(to);
+        }
         fn wait(&self) -> Result<()> {
             self.0.store(true, Ordering::Relaxed);
             Ok(())
@@ -156,6 +162,37 @@ pub(super) mod tests {
         assert!(same(&pending.before(Use::Read, None), &[&first, &second]));
     }
 
+    /// Of two threads on one stream, the one whose launch came first may be the last to tell of it.
+    #[test]
+    fn an_earlier_point_does_not_take_the_place_of_a_later_one() {
+        /// The launch that it comes after: those before the seventh are done.
+        #[derive(Clone)]
+        struct After(u64);
+        impl Marker for After {
+            fn advance(&mut self, to: &Self) {
+                self.0 = self.0.max(to.0);
+            }
+            fn wait(&self) -> Result<()> {
+                Ok(())
+            }
+            fn is_reached(&self) -> bool {
+                self.0 < 7
+            }
+        }
+        for (later, earlier) in [(Use::Read, Use::Read), (Use::Write, Use::Write)] {
+            let mut pending = Pending::default();
+            pending.add(1, &After(7), later);
+            pending.add(1, &After(6), earlier);
+            pending.forget_reached();
+            assert!(!pending.is_empty(), "launch 7 still runs");
+            assert!(matches!(pending.before(Use::Write, None)[..], [After(7)]));
+        }
+        let mut pending = Pending::default();
+        pending.add(1, &After(7), Use::Read);
+        pending.add(1, &After(6), Use::Write);
+        assert_eq!(pending.before(Use::Read, Some(2)).len(), 1, "it was also written");
+    }
+
     #[test]
     fn a_read_after_a_write_that_is_done_is_only_a_read() {
         let mut pending = Pending::default();
@@ -172,6 +209,7 @@ pub(super) mod tests {
         #[derive(Clone)]
         struct Silent;
         impl Marker for Silent {
+            fn advance(&mut self, _: &Self) {}
             fn wait(&self) -> Result<()> {
                 unreachable!("nobody has to wait")
             }
@@ -207,6 +245,9 @@ pub(super) mod tests {
         #[derive(Clone)]
         struct Captured(bool);
         impl Marker for Captured {
+            fn advance(&mut self, to: &Self) {
+                self.clone_from(to);
+            }
             fn wait(&self) -> Result<()> {
                 if self.0 {
                     return Err(Error::Capturing { needed: "waiting", remedy: "end it" });

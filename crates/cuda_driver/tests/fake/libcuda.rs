@@ -20,6 +20,7 @@
 //! | `REFUSE_PTX` | a message: modules are refused with it | |
 //! | `REFUSE_LAUNCH` | a kernel that is not launched | |
 //! | `FAULT` | anything: all kernels are at fault, which whoever asks or waits for their work is told | |
+//! | `HOLD_QUERY` | a file: the first question whether an event is reached is not answered before it is there | |
 //! | `CAPTURE_AT_RECORD` | anything: somebody begins to capture a stream just before the first event is recorded on it | |
 //! | `LOG_CALLS` | anything: the log has the calls for contexts and events too | |
 #![allow(non_snake_case)]
@@ -57,6 +58,8 @@ struct State {
     captured_events: HashSet<usize>,
     /// Whether somebody has begun a capture just before an event was recorded.
     has_interfered: bool,
+    /// Whether a question was held back.
+    has_held: bool,
     functions: HashMap<usize, String>,
     contexts: usize,
     /// The stream that is being captured in a graph.

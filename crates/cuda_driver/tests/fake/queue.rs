@@ -81,6 +81,14 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> i32 {
     call("cuEventQuery");
+    if let Some(file) = std::env::var_os("FAKE_CUDA_HOLD_QUERY")
+        && !with!(|state| std::mem::replace(&mut state.has_held, true))
+    {
+        log("hold query".into());
+        while !std::path::Path::new(&file).exists() {
+            std::thread::yield_now();
+        }
+    }
     if with!(|state| state.captured_events.contains(&event)) {
         return CAPTURED_EVENT;
     }

@@ -172,23 +172,10 @@ impl Queue {
 /// The point on a stream after one of its launches. An event is recorded only when somebody asks for one, since most
 /// points are asked for by nobody, and for an event each launch would pay a good part of what it costs; the event may
 /// come later than the point, after other work.
+#[derive(Clone)]
 pub(crate) struct Point {
     queue: Arc<Queue>,
     launch: u64,
-}
-
-impl Clone for Point {
-    fn clone(&self) -> Self {
-        Point { queue: Arc::clone(&self.queue), launch: self.launch }
-    }
-
-    /// Counts no owners where the stream is the same, as it mostly is: memory is used again and again by one.
-    fn clone_from(&mut self, source: &Self) {
-        if !Arc::ptr_eq(&self.queue, &source.queue) {
-            self.queue = Arc::clone(&source.queue);
-        }
-        self.launch = source.launch;
-    }
 }
 
 impl Point {
@@ -199,6 +186,11 @@ impl Point {
 }
 
 impl Marker for Point {
+    fn advance(&mut self, to: &Self) {
+        debug_assert!(Arc::ptr_eq(&self.queue, &to.queue), "both are of one stream");
+        self.launch = self.launch.max(to.launch);
+    }
+
     fn wait(&self) -> Result<()> {
         let event = self.event(&self.queue.context.bind()?)?;
         event.synchronize()

@@ -67,6 +67,9 @@ mod tests {
     }
 
     impl Marker for Slow {
+        fn advance(&mut self, _: &Self) {
+            unreachable!("each is of another stream");
+        }
         fn wait(&self) -> Result<()> {
             self.0.waits.lock().unwrap().send(()).unwrap();
             self.0.ended.lock().unwrap().recv().unwrap();
