@@ -196,6 +196,10 @@ fn what_does_not_fit_is_refused() -> Result<()> {
         assert!(matches!(misfit(&halves), Err(Error::Halves { .. })));
     }
     assert!(matches!(device.split_left(&left), Err(Error::Halves { .. })));
+    // Halves are no f32, which other precisions would take them for.
+    let error = Factor::from(&right).with_halves(&right).unwrap_err();
+    assert!(matches!(error, Error::Halves { .. }), "{error}");
+    assert!(error.to_string().contains("give the matrix of f32"), "{error}");
     let error = device.split_left(&device.matrix::<f32>(1 << 31, 0)?).unwrap_err().to_string();
     assert!(error.contains("the number of rows = 2147483648") && !error.contains("product"));
     let error = device.split_left(&elsewhere).unwrap_err();

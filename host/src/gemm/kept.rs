@@ -199,9 +199,13 @@ impl<'a> Factor<'a, f32> {
     /// product takes what it needs of both.
     ///
     /// # Errors
-    /// [`Error::Halves`] where they are of another shape or number, or on another device.
+    /// [`Error::Halves`] where they are of another shape or number, or on another device, and where the factor is kept
+    /// in halves alone itself.
     pub fn with_halves(self, halves: &'a SplitMatrix) -> Result<Self> {
         let refuse = |why| Err(Error::Halves { operand: Operand::Factor, why });
+        if self.halves.is_some_and(|kept| kept.alone) {
+            return refuse("the factor itself is kept in halves alone: give the matrix of f32");
+        }
         let shape = |(rows, cols): (u32, u32)| Shape { rows: rows as usize, cols: cols as usize };
         if self.stored.first.shape() != shape(halves.shape) || self.count() != halves.count {
             return refuse("they are of a matrix of another shape, or of another number of them");
