@@ -37,7 +37,8 @@ pub struct PrecisionRecord {
     notes: Buffer,
     products: u32,
     state: Mutex<State>,
-    /// Held while a product is put on its stream: another one, of another thread, comes after it.
+    /// Held while a product is put on its stream, and while the notes are read: what another thread does with them
+    /// comes after that.
     users: Mutex<()>,
 }
 
@@ -75,6 +76,7 @@ impl PrecisionRecord {
     /// # Errors
     /// A failure of the device.
     pub fn computed(&self) -> Result<Option<Computed>> {
+        let _reading = self.hold();
         let state = *self.state();
         Ok(match state {
             State::Empty => None,
@@ -107,7 +109,7 @@ impl PrecisionRecord {
         Ok(&self.notes)
     }
 
-    /// Nobody else's product uses it until this is dropped.
+    /// Nobody else uses it until this is dropped.
     pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
