@@ -78,7 +78,8 @@ pub struct TiledTensor {
     pub rank: u32,
     /// Elements along each dimension, 1 to 2^32.
     pub dims: [u64; MAX_RANK],
-    /// Bytes from one element to the next along each dimension but the innermost: multiples of 16, less than 2^40.
+    /// Bytes from one element to the next along each dimension but the innermost: multiples of 16, less than 2^40. An
+    /// outer dimension may have a shorter stride than an inner one, as where matrices lie side by side in longer rows.
     pub strides: [u64; MAX_RANK - 1],
     /// Elements of a box along each dimension, 1 to 256; along the innermost one a multiple of 16 bytes, and no more
     /// than a row of the swizzle.
@@ -121,7 +122,7 @@ pub enum TensorMapError {
         dimension: usize,
         /// Bytes.
         found: u64,
-        /// Bytes that the dimensions inside of it take.
+        /// Bytes that the dimensions with shorter strides take, and a row.
         least: u64,
     },
     /// A number of elements of a box.
@@ -207,26 +208,17 @@ impl TiledTensor {
         if !self.address.is_multiple_of(ALIGNMENT) {
             return Err(TensorMapError::Address { address: self.address });
         }
-        let bytes = self.element.bytes();
-        let mut least = bytes.into();
         for dimension in 0..rank {
             let found = self.dims[dimension];
             if !(1..=MAX_DIM).contains(&found) {
                 return Err(TensorMapError::Dim { dimension, found });
             }
-            if dimension > 0 {
-                let found = self.strides[dimension - 1];
-                if !(least..STRIDE_LIMIT).contains(&found) || !found.is_multiple_of(ALIGNMENT) {
-                    return Err(TensorMapError::Stride { dimension, found, least });
-                }
-                least = found;
-            }
-            least = least.saturating_mul(found);
             let found = self.box_dims[dimension];
             if !(1..=MAX_BOX_DIM).contains(&found) {
                 return Err(TensorMapError::BoxDim { dimension, found });
             }
         }
+        self.check_strides()?;
         let found = self.box_row_bytes();
         if !u64::from(found).is_multiple_of(ALIGNMENT) {
             return Err(TensorMapError::BoxRow { found });
@@ -234,6 +226,23 @@ impl TiledTensor {
         let most = self.swizzle.row_bytes();
         if self.swizzle != Swizzle::None && found > most {
             return Err(TensorMapError::SwizzledRow { found, most });
+        }
+        Ok(())
+    }
+
+    /// Checks the strides from the shortest on: whatever their order, no elements lie on each other.
+    fn check_strides(&self) -> Result<(), TensorMapError> {
+        let mut dimensions = [1, 2, 3, 4];
+        let dimensions = &mut dimensions[..self.rank as usize - 1];
+        let stride = |dimension: usize| self.strides[dimension - 1];
+        dimensions.sort_unstable_by_key(|&dimension| (stride(dimension), dimension));
+        let mut least = self.dims[0].saturating_mul(self.element.bytes().into());
+        for &mut dimension in dimensions {
+            let found = stride(dimension);
+            if !(least..STRIDE_LIMIT).contains(&found) || !found.is_multiple_of(ALIGNMENT) {
+                return Err(TensorMapError::Stride { dimension, found, least });
+            }
+            least = found.saturating_mul(self.dims[dimension]);
         }
         Ok(())
     }

@@ -116,3 +116,19 @@ fn descriptions_that_no_map_can_be_made_of() {
     assert_eq!(plane, Stride { dimension: 2, found: 14384, least: 14400 });
     assert!(plane.to_string().contains("from 14400 on"), "{plane}");
 }
+
+#[test]
+fn matrices_may_lie_side_by_side_in_longer_rows() {
+    let side_by_side = |count, pitch| {
+        let (shape, strides) = ((count, 100, 40), (pitch, 416));
+        TiledTensor::matrices(ElementType::Bf16, 0x100, shape, strides, (64, 32), Swizzle::None)
+            .check()
+    };
+    assert_eq!(side_by_side(5, 80), Ok(()));
+    assert_eq!(side_by_side(4, 96), Ok(()), "with gaps in between");
+    // One more than there is room for in a row, and matrices that share columns.
+    let error = side_by_side(6, 80).unwrap_err();
+    assert_eq!(error, TensorMapError::Stride { dimension: 1, found: 416, least: 480 });
+    let error = side_by_side(5, 64).unwrap_err();
+    assert_eq!(error, TensorMapError::Stride { dimension: 2, found: 64, least: 80 });
+}

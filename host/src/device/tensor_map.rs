@@ -130,6 +130,13 @@ mod tests {
         assert!(!takes(71, 0, SINGLE) && !takes(72, 4, SINGLE));
         assert!(takes(72, 0, (9, 720)) && takes(72, 0, (9, 8 * 72)) && !takes(72, 0, (9, 724)));
         assert!(!takes(72, 0, (9, 72)), "matrices that lie in each other");
+        let side_by_side = |first: usize, batch| {
+            let matrix = device.matrix::<bf16>(10, 240).unwrap();
+            let part = matrix.view().slice(0..10, first..first + 24).unwrap();
+            part.takes_bulk_copies(batch)
+        };
+        assert!(side_by_side(0, (10, 24)) && side_by_side(24, (3, 72)));
+        assert!(!side_by_side(4, (9, 24)) && !side_by_side(0, (10, 20)));
         let empty = device.matrix_with_ld::<bf16>(0, 3, 3).unwrap();
         assert!(empty.view().takes_bulk_copies(SINGLE));
         let has_whole_rows = |cols: usize| {
