@@ -63,15 +63,19 @@ pub enum Error {
         cols: usize,
     },
 
-    /// The matrices of a batch that is to be written overlap.
+    /// The matrices of a batch that is to be written lie neither one behind the other nor side by side in the same rows.
     #[error(
-        "the matrices of the batch begin {stride} elements apart but each takes {needed}: the stride must be at least {needed}"
+        "the matrices of the batch begin {stride} elements apart but each takes {needed}: the stride must be at least {needed}, or at least {cols} and all side by side in the {ld} elements of a row"
     )]
     BatchStride {
         /// Elements from one matrix to the next.
         stride: usize,
         /// Elements from the first to the last one of a matrix.
         needed: usize,
+        /// Columns of a matrix.
+        cols: usize,
+        /// Elements from one row of a matrix to the next.
+        ld: usize,
     },
 
     /// An operand is a batch of another number of matrices than D.
@@ -113,6 +117,10 @@ pub enum Error {
     },
 
     /// D shares memory with an operand it must not share memory with.
+    ///
+    /// Of matrices of the same leading dimension, and batches of the same stride as well, that is told exactly, however
+    /// they interleave. Of others, such as two batches of different strides in one matrix, what lies between the elements
+    /// counts too: operands that interleave so are refused.
     #[error(
         "D (addresses {d_start:#x}..{d_end:#x}) overlaps {operand} ({start:#x}..{end:#x}): {remedy}"
     )]

@@ -203,8 +203,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
-    /// Adds `beta * C`. C may be the same matrix or batch as D; otherwise it must not overlap D. Replaces
-    /// [`Gemm::accumulate`].
+    /// Adds `beta * C`. C may be the same matrix or batch as D; otherwise it must not overlap D, which is
+    /// [told exactly](crate::Error::Overlap) of parts of one matrix. Replaces [`Gemm::accumulate`].
     pub fn c(mut self, beta: T::Acc, c: impl Into<Term<'a, D>>) -> Self {
         self.beta = beta;
         self.c = Addend::Term(c.into());

@@ -136,7 +136,7 @@ fn a_tall_matrix_is_a_batch() {
     assert!([0, 1, 4, 5, 8, 9].iter().all(|&row| rows.row(row).iter().all(|&x| x == 0.0)));
     assert!([2, 3, 6, 7].iter().all(|&row| rows.row(row) == array.row(row)));
     let error = matrix.view_mut().into_batch(4, 3, 2).map(drop).unwrap_err();
-    assert!(matches!(error, Error::BatchStride { stride: 6, needed: 9 }), "{error}");
+    assert!(matches!(error, Error::BatchStride { stride: 6, needed: 9, .. }), "{error}");
 }
 
 /// The same rows again and again take no memory on the device, but as many times as much on the host.
@@ -292,7 +292,7 @@ fn shapes_of_batches_must_fit() {
     let error = Gemm::new(&b, &a).run(&mut d).unwrap_err();
     assert!(matches!(error, Error::ShapeMismatch { operand: Operand::B, .. }), "{error}");
     let error = device.batch_with_strides::<f32>(3, M, N, N + 1, 46).unwrap_err();
-    assert!(matches!(error, Error::BatchStride { stride: 46, needed: 47 }), "{error}");
+    assert!(matches!(error, Error::BatchStride { stride: 46, needed: 47, .. }), "{error}");
     let error = device.batch_with_strides::<f32>(3, M, N, N - 1, 100).unwrap_err();
     assert!(matches!(error, Error::LeadingDimension { ld: 6, cols: 7 }), "{error}");
     for (count, rows, cols) in [(usize::MAX, 2, 2), (2, usize::MAX, 2), (1 << 40, 1 << 40, 1)] {
@@ -355,7 +355,7 @@ fn memory_of_others_is_checked() {
     // SAFETY: these views are refused, or hold no memory that is read.
     unsafe {
         let error = BatchViewMut::<f32>::from_raw(&device, 0, 2, (3, 4), 4, 11).unwrap_err();
-        assert!(matches!(error, Error::BatchStride { stride: 11, needed: 12 }), "{error}");
+        assert!(matches!(error, Error::BatchStride { stride: 11, needed: 12, .. }), "{error}");
         BatchView::<f32>::from_raw(&device, 0, 2, (3, 4), 4, 0).unwrap();
         let error = BatchView::<f32>::from_raw(&device, u64::MAX - 99, 2, (3, 4), 4, 12);
         // Two strides and a matrix.

@@ -6,6 +6,7 @@
 //! | `products` | the parts of a product, each alone: what they mean, and the rules about zeros |
 //! | `layouts` | transposed factors: what they mean, and which kernels take them |
 //! | `batches` | batches: their memory, and products of them |
+//! | `side_by_side` | batches whose matrices lie beside each other in the columns of one matrix |
 //! | `results` | results of f32 where factors are of half precision |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `slices` | how work is dealt out to multiprocessors, and what that does to the bits |
@@ -23,6 +24,7 @@ mod overlaps;
 mod products;
 mod repack;
 mod results;
+mod side_by_side;
 mod slices;
 mod streams;
 

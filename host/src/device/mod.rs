@@ -272,8 +272,8 @@ impl Device {
         Batch::new(self, count, (rows, cols), cols, rows.saturating_mul(cols))
     }
 
-    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, with rows `ld`
-    /// elements apart; elements and gaps as in [`Device::matrix`].
+    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, one behind the other or
+    /// side by side, with rows `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
     /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].

@@ -21,16 +21,6 @@ impl Extent {
         self.address..self.address.saturating_add((self.span() * self.element_bytes) as u64)
     }
 
-    /// All from the first element to the last one of `count` such matrices, `stride` elements apart. The gaps in
-    /// between count too: batches that interleave with another operand are taken to overlap it.
-    pub fn repeated(self, count: usize, stride: usize) -> Extent {
-        if count == 0 || self.is_empty() {
-            return Extent { rows: 0, ..self };
-        }
-        let cols = (count - 1) * stride + self.span();
-        Extent { rows: 1, cols, ld: cols, ..self }
-    }
-
     /// Elements from the first to the last one, both included.
     fn span(&self) -> usize {
         crate::matrix::span(self.rows, self.cols, self.ld)
@@ -38,6 +28,12 @@ impl Extent {
 
     fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
+    }
+
+    /// The same further on by so many elements.
+    fn moved(self, elements: usize) -> Extent {
+        let bytes = (elements as u64).wrapping_mul(self.element_bytes as u64);
+        Extent { address: self.address.wrapping_add(bytes), ..self }
     }
 
     /// Whether both have the same elements in the same places.
@@ -67,6 +63,73 @@ impl Extent {
         let beside = col < first.cols && row < first.rows;
         let wrapped = col + second.cols > ld && row + 1 < first.rows;
         beside || wrapped
+    }
+}
+
+/// The elements of a batch: `count` matrices that begin `stride` elements apart. A matrix is a batch of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extents {
+    first: Extent,
+    count: usize,
+    stride: usize,
+}
+
+impl Extents {
+    pub fn new(first: Extent, count: usize, stride: usize) -> Extents {
+        // What is one behind itself is there once.
+        Extents { first, count: if stride == 0 { count.min(1) } else { count }, stride }
+    }
+
+    /// Addresses from the first element to the end of the last one.
+    pub fn addresses(&self) -> Range<u64> {
+        self.hull().addresses()
+    }
+
+    /// A matrix that all elements lie in, with what lies between them: of as many columns where the matrices lie below
+    /// each other or interleave by rows, of as many rows where they lie side by side, and otherwise one row.
+    fn hull(&self) -> Extent {
+        let Extents { first, count, stride } = *self;
+        if count == 0 || first.is_empty() {
+            return Extent { rows: 0, ..first };
+        }
+        let further = (count - 1) * stride;
+        if stride.is_multiple_of(first.ld) {
+            Extent { rows: further / first.ld + first.rows, ..first }
+        } else if further + first.cols <= first.ld {
+            Extent { cols: further + first.cols, ..first }
+        } else {
+            let cols = further + first.span();
+            Extent { rows: 1, cols, ld: cols, ..first }
+        }
+    }
+
+    /// Whether an element of one shares memory with an element of the other. Exact where both have the same leading
+    /// dimension and the same stride, as parts of one matrix do that are made in the same way; otherwise what lies
+    /// between the matrices counts too.
+    pub fn overlaps(&self, other: &Extents) -> bool {
+        if !self.hull().overlaps(&other.hull()) {
+            return false;
+        }
+        let (a, b) = (self.first, other.first);
+        let stride = match (self.count, other.count) {
+            (_, 1) => self.stride,
+            (1, _) => other.stride,
+            _ if self.stride == other.stride => self.stride,
+            _ => return true,
+        };
+        if a.ld != b.ld || a.element_bytes != b.element_bytes {
+            return true;
+        }
+        // How many strides two matrices are apart is all that matters: so the first of each batch against all of the
+        // other that do not end before it or begin behind it.
+        let meets = |one: &Extent, others: &Extents| {
+            let Range { start, end } = one.addresses();
+            let before = start.saturating_sub(others.first.addresses().end);
+            let skipped = before as usize / (stride * others.first.element_bytes).max(1);
+            let rest = (skipped..others.count).map(|index| others.first.moved(index * stride));
+            rest.take_while(|matrix| matrix.address < end).any(|matrix| one.overlaps(&matrix))
+        };
+        meets(&a, other) || meets(&b, self)
     }
 }
 
@@ -134,14 +197,58 @@ mod tests {
         assert!(a.overlaps(&b));
     }
 
+    fn elements_of_all(extents: &Extents) -> HashSet<u64> {
+        let Extents { first, count, stride } = *extents;
+        (0..count).flat_map(|index| elements(&first.moved(index * stride))).collect()
+    }
+
+    /// Below each other, interleaved by rows, side by side, and with matrices that share columns or rows.
     #[test]
-    fn a_batch_is_all_that_lies_between_its_ends() {
-        let batch = extent(8, 2, 2, 3).repeated(3, 10);
-        assert_eq!(batch.addresses(), extent(8, 1, 25, 25).addresses());
-        assert!(batch.overlaps(&extent(32, 1, 1, 1)) && batch.overlaps(&extent(14, 1, 1, 1)));
-        assert!(!batch.overlaps(&extent(33, 1, 9, 9)) && !batch.overlaps(&extent(0, 2, 4, 4)));
-        assert!(!extent(8, 2, 2, 3).repeated(0, 10).overlaps(&extent(8, 2, 2, 3)));
-        assert!(!extent(8, 0, 2, 3).repeated(3, 10).overlaps(&extent(8, 2, 2, 3)));
+    fn batches_of_the_same_strides_are_told_apart_exactly() {
+        const LD: usize = 6;
+        let first = |offset, rows, cols| extent(offset, rows, cols, LD);
+        for stride in [1, 2, 3, LD, 2 * LD, 2 * LD + 1, 5 * LD, 0] {
+            for (a_count, b_count) in [(3, 3), (1, 3), (3, 1), (2, 4), (0, 2)] {
+                for (a_size, b_size) in [((2, 2), (2, 1)), ((3, 1), (1, 2)), ((2, 3), (2, 3))] {
+                    for offset in 0..13 * LD {
+                        let a = Extents::new(first(5 * LD, a_size.0, a_size.1), a_count, stride);
+                        let b = Extents::new(first(offset, b_size.0, b_size.1), b_count, stride);
+                        let expected = !elements_of_all(&a).is_disjoint(&elements_of_all(&b));
+                        assert_eq!(a.overlaps(&b), expected, "{a:?} {b:?}");
+                        assert_eq!(b.overlaps(&a), expected, "{b:?} {a:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn never_misses_an_overlap_of_batches_of_different_strides() {
+        let a = Extents::new(extent(20, 2, 2, 6), 3, 2);
+        let a_elements = elements_of_all(&a);
+        for offset in 0..50 {
+            for (ld, stride) in [(6, 3), (6, 6), (6, 7), (6, 12), (5, 2), (4, 8)] {
+                let b = Extents::new(extent(offset, 2, 2, ld), 3, stride);
+                let shared = !a_elements.is_disjoint(&elements_of_all(&b));
+                assert!(a.overlaps(&b) || !shared, "{a:?} {b:?}");
+                assert_eq!(a.overlaps(&b), b.overlaps(&a), "{a:?} {b:?}");
+            }
+        }
+        // Some are told apart: in other columns, and in other rows.
+        let below = Extents::new(extent(32, 2, 2, 6), 2, 3);
+        let beside = Extents::new(extent(0, 2, 2, 6), 5, 6);
+        let right = Extents::new(extent(20, 2, 1, 6), 2, 2);
+        assert!(!a.overlaps(&below) && !beside.overlaps(&right));
+    }
+
+    #[test]
+    fn the_addresses_of_a_batch() {
+        let batch = |rows, count| Extents::new(extent(8, rows, 2, 3), count, 10);
+        assert_eq!(batch(2, 3).addresses(), extent(8, 1, 25, 25).addresses());
+        let one = Extents::new(extent(8, 2, 2, 3), 1, 0);
+        assert!(!batch(2, 0).overlaps(&one) && !batch(0, 3).overlaps(&one));
+        let side_by_side = Extents::new(extent(8, 2, 2, 10), 3, 3);
+        assert_eq!(side_by_side.addresses(), extent(8, 1, 18, 18).addresses());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Shapes, devices and sizes of the operands.
 
 use super::operands::{Factor, Target, Term};
-use super::overlap::Extent;
+use super::overlap::{Extent, Extents};
 use super::{Addend, Gemm, KernelChoice, kept};
 use crate::device::Device;
 use crate::device::stream::Stream;
@@ -172,8 +172,8 @@ fn same_shape(
 
 fn overlaps<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> Result<()> {
     let target = d.view();
-    let written = extent(&target);
-    let separate = |operand, read: Extent, remedy| {
+    let written = extents(&target);
+    let separate = |operand, read: Extents, remedy| {
         let d = written.addresses();
         if !written.overlaps(&read) {
             return Ok(());
@@ -183,15 +183,15 @@ fn overlaps<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) ->
         Err(Error::Overlap { operand, d_start, d_end, start, end, remedy })
     };
     const FACTOR: &str = "give D memory of its own, since it is written while this is still read";
-    separate(Operand::A, extent(&gemm.a.stored), FACTOR)?;
-    separate(Operand::B, extent(&gemm.b.stored), FACTOR)?;
+    separate(Operand::A, extents(&gemm.a.stored), FACTOR)?;
+    separate(Operand::B, extents(&gemm.b.stored), FACTOR)?;
     if let Some((_, bias)) = gemm.bias {
-        separate(Operand::Bias, extent(&bias), FACTOR)?;
+        separate(Operand::Bias, extents(&bias), FACTOR)?;
     }
     match gemm.c {
         Addend::Term(c) if !is_same(&target, &c) => separate(
             Operand::C,
-            extent(&c),
+            extents(&c),
             "C must be exactly the same matrix as D or share no memory with it",
         ),
         _ => Ok(()),
@@ -208,13 +208,10 @@ fn is_same<T: Element>(d: &Term<'_, T>, c: &Term<'_, T>) -> bool {
     same_steps && matrix_extent(d).is_same(&matrix_extent(c))
 }
 
-/// The elements of a matrix, or all between the first and the last element of a batch.
-fn extent<T: Element>(term: &Term<'_, T>) -> Extent {
-    let matrix = matrix_extent(term);
-    match term.batch {
-        None => matrix,
-        Some(batch) => matrix.repeated(batch.count, batch.stride),
-    }
+/// The elements of a matrix or of a batch.
+fn extents<T: Element>(term: &Term<'_, T>) -> Extents {
+    let (count, stride) = term.batch.map_or((1, 0), |batch| (batch.count, batch.stride));
+    Extents::new(matrix_extent(term), count, stride)
 }
 
 /// The elements of a matrix, or of the first one of a batch.

@@ -1,7 +1,9 @@
 //! Batches: matrices of one shape at equal distances in device memory.
 //!
-//! Matrix `i` of a batch begins `i * stride` elements behind the first one; within it rows are `ld` elements apart. A
-//! product of batches is one launch ([`Gemm`](crate::Gemm)).
+//! Matrix `i` of a batch begins `i * stride` elements behind the first one; within it rows are `ld` elements apart. So
+//! they can lie one behind the other (a stride of `rows * ld` or more), or side by side in the same rows, as the columns
+//! of the heads of attention do (a stride from `cols` on, and an `ld` that all of them fit in). A product of batches is
+//! one launch ([`Gemm`](crate::Gemm)).
 
 use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::view::{MatrixView, MatrixViewMut};
@@ -52,8 +54,9 @@ impl<T: Element> Batch<T> {
             return Err(Error::LeadingDimension { ld, cols });
         }
         allocation_bytes::<T>(rows, ld)?;
-        check_stride(stride, span(rows, cols, ld))?;
-        let buffer = Buffer::new(device, allocation_bytes::<T>(count, stride)?)?;
+        check_stride((count, stride), (rows, cols), ld)?;
+        let (lines, pitch) = lines((count, stride), (rows, cols), ld);
+        let buffer = Buffer::new(device, allocation_bytes::<T>(lines, pitch)?)?;
         Ok(Batch { buffer, count, rows, cols, ld, stride, element: PhantomData })
     }
 
@@ -137,27 +140,45 @@ impl<T: Element> Batch<T> {
         self.view_mut().copy_from(array)
     }
 
-    /// Copies all `count * stride` elements of the memory to the host, gaps included.
+    /// The lines that all of its memory consists of, gaps included, and their length.
+    fn lines(&self) -> (usize, usize) {
+        lines((self.count, self.stride), (self.rows, self.cols), self.ld)
+    }
+
+    /// Copies all elements of the memory to the host, gaps included: `count * stride`, or `rows * ld` where the matrices
+    /// lie side by side.
     ///
     /// # Errors
     /// [`Error::OutOfHostMemory`], or a failure of the device.
     pub fn read_raw(&self) -> Result<Vec<T>> {
-        MatrixView::of_buffer(&self.buffer, self.count, self.stride, self.stride).to_vec()
+        let (lines, pitch) = self.lines();
+        MatrixView::of_buffer(&self.buffer, lines, pitch, pitch).to_vec()
     }
 
-    /// Writes all `count * stride` elements of the memory, gaps included, after outstanding work that uses them.
+    /// Writes all elements of the memory, as many as [`read_raw`](Batch::read_raw) copies, after outstanding work that
+    /// uses them.
     ///
     /// # Errors
     /// [`Error::SliceLength`] where the slice has another length, or a failure of the device.
     pub fn write_raw(&mut self, data: &[T]) -> Result<()> {
-        let (count, stride) = (self.count, self.stride);
-        let needed = count * stride;
+        let (lines, pitch) = self.lines();
+        let needed = lines * pitch;
         if data.len() != needed {
+            let Batch { count, stride, .. } = self;
             let layout = format!("the memory of {count} matrices {stride} elements apart");
             return Err(Error::SliceLength { found: data.len(), needed, layout });
         }
-        MatrixViewMut::of_buffer(&self.buffer, count, stride, stride).write_packed(data)
+        MatrixViewMut::of_buffer(&self.buffer, lines, pitch, pitch).write_packed(data)
     }
+}
+
+/// What the memory of a batch consists of: a line for each matrix, or for each row of matrices that lie side by side.
+fn lines(
+    (count, stride): (usize, usize),
+    (rows, cols): (usize, usize),
+    ld: usize,
+) -> (usize, usize) {
+    if count == 0 || stride >= span(rows, cols, ld) { (count, stride) } else { (rows, ld) }
 }
 
 impl<T: Element> fmt::Debug for Batch<T> {

@@ -9,7 +9,8 @@ use regemm_kernels::element::Element;
 use std::fmt;
 use std::ops::Range;
 
-/// A batch borrowed to be read: a whole [`Batch`](super::batch::Batch), a part of one, or somebody else's memory.
+/// A batch borrowed to be read: a whole [`Batch`](super::batch::Batch), a part of one, parts of a matrix
+/// ([by rows](MatrixView::as_batch) or [by columns](MatrixView::as_batch_of_cols)), or somebody else's memory.
 pub struct BatchView<'a, T> {
     /// The first matrix; an empty one where there is none.
     first: MatrixView<'a, T>,
@@ -17,7 +18,8 @@ pub struct BatchView<'a, T> {
     stride: usize,
 }
 
-/// A batch borrowed to be written: its matrices share no memory.
+/// A batch borrowed to be written: its matrices share no elements. They lie one behind the other, or side by side in the
+/// same rows.
 pub struct BatchViewMut<'a, T> {
     first: MatrixViewMut<'a, T>,
     count: usize,
@@ -32,9 +34,19 @@ impl<T> Clone for BatchView<'_, T> {
 
 impl<T> Copy for BatchView<'_, T> {}
 
-/// Checks that matrices which take `needed` elements each do not overlap.
-pub(super) fn check_stride(stride: usize, needed: usize) -> Result<()> {
-    if stride < needed { Err(Error::BatchStride { stride, needed }) } else { Ok(()) }
+/// Checks that `count` matrices of `rows x cols` elements that begin `stride` elements apart share none: they lie one
+/// behind the other, or side by side in the same rows.
+pub(super) fn check_stride(
+    (count, stride): (usize, usize),
+    (rows, cols): (usize, usize),
+    ld: usize,
+) -> Result<()> {
+    let needed = span(rows, cols, ld);
+    let side_by_side = count.saturating_sub(1).saturating_mul(stride).saturating_add(cols);
+    if stride >= needed || (stride >= cols && side_by_side <= ld) {
+        return Ok(());
+    }
+    Err(Error::BatchStride { stride, needed, cols, ld })
 }
 
 /// Bytes that a batch in somebody else's memory takes at most, which are checked to have addresses.
@@ -224,7 +236,7 @@ impl<'a, T: Element> BatchViewMut<'a, T> {
     ) -> Result<Self> {
         // SAFETY: as promised by the caller.
         let first = unsafe { MatrixViewMut::from_raw(device, address, rows, cols, ld) }?;
-        check_stride(stride, span(rows, cols, ld))?;
+        check_stride((count, stride), (rows, cols), ld)?;
         let bytes = check_extent::<T>(address, count, stride, rows * ld)?;
         Ok(BatchViewMut { first: first.in_foreign(bytes), count, stride })
     }

@@ -114,6 +114,23 @@ impl<'a> Layout<'a> {
     }
 }
 
+/// Checks that parts of `cols` columns, `pitch` columns apart, lie in a matrix of so many columns, and says how many
+/// elements they begin apart; nothing where there is but one, whatever the pitch. No parts lie in any, but their columns
+/// must be as many as a row can have.
+fn check_parts_of_cols(
+    (count, cols, pitch): (usize, usize, usize),
+    len: usize,
+    ld: usize,
+) -> Result<usize> {
+    if count == 0 && cols > ld {
+        return Err(Error::LeadingDimension { ld, cols });
+    }
+    let last = count.saturating_sub(1).saturating_mul(pitch);
+    let end = if count == 0 { 0 } else { last.saturating_add(cols) };
+    check_range("columns", &(last.min(end)..end), len)?;
+    Ok(if count <= 1 { 0 } else { pitch })
+}
+
 fn check_range(axis: &'static str, range: &Range<usize>, len: usize) -> Result<()> {
     if range.start <= range.end && range.end <= len {
         Ok(())
@@ -287,6 +304,48 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(BatchView::of(self.moved(0, rows), count, stride))
     }
 
+    /// `count` parts of `cols` columns each, the first columns of which are `pitch` columns apart: matrices side by side,
+    /// such as the heads of attention.
+    ///
+    /// # Errors
+    /// [`Error::Range`] where the matrix has not as many columns; [`Error::LeadingDimension`] where there are no parts,
+    /// and a row of one would be too long.
+    ///
+    /// # Examples
+    /// Queries, keys and values of 3 heads of 8 elements as one projection writes them: those of a token are a row. The
+    /// heads' results go side by side into the columns of another matrix, and nothing is moved for any of that.
+    /// ```
+    /// use regemm::ndarray::Array2;
+    /// use regemm::{Device, Gemm};
+    ///
+    /// let device = Device::sim();
+    /// let (tokens, heads, dim) = (10, 3, 8);
+    /// let all = device.upload(&Array2::from_elem((tokens, 3 * heads * dim), 0.5f32).view())?;
+    /// let part = |first: usize| {
+    ///     let columns = first * heads * dim..(first + 1) * heads * dim;
+    ///     all.view().slice(0..tokens, columns)?.as_batch_of_cols(heads, dim, dim)
+    /// };
+    /// let (queries, keys, values) = (part(0)?, part(1)?, part(2)?);
+    ///
+    /// let mut scores = device.batch(heads, tokens, tokens)?;
+    /// Gemm::new(queries, keys.t()).run(&mut scores)?;
+    /// // (A softmax of the scores would stand here.)
+    /// let mut output = device.matrix(tokens, heads * dim)?;
+    /// Gemm::new(&scores, values).run(output.view_mut().into_batch_of_cols(heads, dim, dim)?)?;
+    /// assert!(output.to_array()?.iter().all(|&x| x == 2.0 * 10.0 * 0.5));
+    /// # Ok::<(), regemm::Error>(())
+    /// ```
+    pub fn as_batch_of_cols(
+        &self,
+        count: usize,
+        cols: usize,
+        pitch: usize,
+    ) -> Result<BatchView<'a, T>> {
+        let stride = check_parts_of_cols((count, cols, pitch), self.cols(), self.ld())?;
+        let layout = Layout { cols, ..self.layout };
+        Ok(BatchView::of(MatrixView { layout, element: PhantomData }, count, stride))
+    }
+
     /// Copies the elements to the host, after outstanding work that writes them.
     ///
     /// # Errors
@@ -381,9 +440,29 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
         let (cols, ld) = (self.cols(), self.ld());
         let stride = stride_of_parts::<T>(count, pitch, ld)?;
         if count > 1 {
-            check_stride(stride, super::span(rows, cols, ld))?;
+            check_stride((count, stride), (rows, cols), ld)?;
         }
         Ok(BatchViewMut::of(self.moved(0, rows), count, stride))
+    }
+
+    /// `count` parts of `cols` columns each, the first columns of which are `pitch` columns apart; see
+    /// [`as_batch_of_cols`](MatrixView::as_batch_of_cols).
+    ///
+    /// # Errors
+    /// As there, and [`Error::BatchStride`] where the parts overlap.
+    pub fn into_batch_of_cols(
+        self,
+        count: usize,
+        cols: usize,
+        pitch: usize,
+    ) -> Result<BatchViewMut<'a, T>> {
+        let (rows, ld) = (self.rows(), self.ld());
+        let stride = check_parts_of_cols((count, cols, pitch), self.cols(), ld)?;
+        if count > 1 {
+            check_stride((count, stride), (rows, cols), ld)?;
+        }
+        let layout = Layout { cols, ..self.layout };
+        Ok(BatchViewMut::of(MatrixViewMut { layout, element: PhantomData }, count, stride))
     }
 
     /// The same matrix, to be read.
