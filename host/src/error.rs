@@ -300,7 +300,7 @@ pub enum Error {
         operand: Operand,
         /// Where it is.
         found: DeviceSpec,
-        /// Where A is, or where the factor is to be split.
+        /// Where A is, or where the factor is to be split or the matrix to be copied.
         expected: DeviceSpec,
     },
 
@@ -519,6 +519,15 @@ pub enum Error {
         needed: &'static str,
         /// What would be right.
         remedy: &'static str,
+    },
+
+    /// Something of the CUDA driver was given to the simulator.
+    #[error(
+        "{what} belongs to a CUDA device, and this is the simulator: open one with `Device::cuda`"
+    )]
+    NotCuda {
+        /// What was given.
+        what: &'static str,
     },
 
     /// A time cannot be measured, such as on the simulator, which has no clock.

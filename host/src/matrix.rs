@@ -10,6 +10,7 @@ pub mod batch_view;
 pub mod vector;
 pub mod view;
 
+use crate::device::stream::Stream;
 use crate::device::{Buffer, Device, Rows};
 use crate::error::{Error, Result};
 use ndarray::{Array2, ArrayView, ArrayView2, Dimension};
@@ -39,6 +40,14 @@ impl<T: Element> Matrix<T> {
         let bytes = allocation_bytes::<T>(rows, ld)?;
         let buffer = Buffer::new(device, bytes)?;
         Ok(Matrix { buffer, rows, cols, ld, element: PhantomData })
+    }
+
+    /// Sets all elements, those in gaps too, to zero. Nobody else has seen the memory yet.
+    pub(crate) fn zeroed(self) -> Result<Self> {
+        let bytes = allocation_bytes::<T>(self.rows, self.ld)?;
+        // Of all element types zero is all bits zero.
+        self.device().zero(self.buffer.address(), bytes)?;
+        Ok(self)
     }
 
     pub(crate) fn from_slice(
@@ -147,6 +156,29 @@ impl<T: Element> Matrix<T> {
     /// [`Error::ShapeMismatch`], [`Error::OutOfHostMemory`], or a failure of the device.
     pub fn copy_from(&mut self, array: &ArrayView2<'_, T>) -> Result<()> {
         self.view_mut().copy_from(array)
+    }
+}
+
+impl<T: Element> Matrix<T> {
+    /// Overwrites the elements with those of a matrix of the same shape on the same device; see
+    /// [`MatrixViewMut::copy_from_matrix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_from_matrix<'a>(&mut self, source: impl Into<MatrixView<'a, T>>) -> Result<()> {
+        self.view_mut().copy_from_matrix(source)
+    }
+
+    /// Puts such a copy on a stream; see [`MatrixViewMut::enqueue_copy`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn enqueue_copy<'a>(
+        &mut self,
+        stream: &Stream,
+        source: impl Into<MatrixView<'a, T>>,
+    ) -> Result<()> {
+        self.view_mut().enqueue_copy(stream, source)
     }
 }
 

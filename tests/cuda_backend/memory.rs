@@ -31,6 +31,19 @@ fn copies_go_there_and_back() {
     });
 }
 
+#[test]
+fn zeros_are_set_on_the_device() {
+    in_child("memory::zeros_are_set_on_the_device", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let mut log = Log::new(path);
+        let zeros = device.zeros::<bf16>(3, 7).unwrap();
+        let lines = log.next();
+        assert_eq!(lines[..2], ["alloc 42", "set 42 bytes"], "{lines:#?}");
+        assert!(lines[2].starts_with("finish stream"), "{lines:#?}");
+        assert!(zeros.to_vec().unwrap().iter().all(|x| x.to_bits() == 0));
+    });
+}
+
 /// Work on different streams may run at the same time, so that each stream has memory of its own for sums that are not
 /// finished, which grows once; and none where it is given.
 #[test]

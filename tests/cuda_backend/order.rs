@@ -4,7 +4,9 @@ use crate::support::{Driver, in_child};
 use crate::{Log, count, enqueue, kernel, launched_on, matrix};
 use regemm::measure::{Sampling, alternate};
 use regemm::ndarray::Array2;
-use regemm::{BatchViewMut, Device, Error, Gemm, Matrix, MatrixView, MatrixViewMut, Precision};
+use regemm::{
+    BatchViewMut, Device, Error, Gemm, Matrix, MatrixView, MatrixViewMut, Precision, Stream,
+};
 
 #[test]
 fn streams_wait_for_each_other_where_they_share_a_matrix() {
@@ -299,6 +301,89 @@ fn the_host_waits_before_it_touches_a_matrix() {
         log.next();
         bias.copy_from(&[1.0; 32]).unwrap();
         assert_eq!(log.next()[..2], [wait, "write 128".to_owned()], "so is the bias");
+    });
+}
+
+#[test]
+fn streams_wait_for_events() {
+    in_child("order::streams_wait_for_events", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let handle = |stream: &Stream| stream.with_cuda_handle(|handle| handle.addr());
+        let [one, two] = [&first, &second].map(|stream| handle(stream).unwrap().unwrap());
+        let event = first.record().unwrap();
+        assert!(event.with_cuda_handle(|handle| !handle.is_null()).unwrap().unwrap());
+        let mut log = Log::new(path);
+        second.wait(&event).unwrap();
+        assert_eq!(
+            log.next(),
+            [format!("stream {two} waits for stream {one}")],
+            "the host goes on"
+        );
+        drop(event);
+        // There is nothing to wait for on a simulator.
+        second.wait(&Device::sim().stream().unwrap().record().unwrap()).unwrap();
+        assert_eq!(log.next(), [""; 0]);
+    });
+}
+
+/// Somebody else's stream may be gone as soon as ours is dropped, but not the work on it.
+#[test]
+fn a_stream_of_others_is_left_alone_in_the_end() {
+    let name = "order::a_stream_of_others_is_left_alone_in_the_end";
+    in_child(name, Driver::Fake, &[("FAKE_CUDA_LOG_CALLS", "1")], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        for (handle, number) in [(777, "777"), (0, "0")] {
+            // SAFETY: the stand-in has no streams.
+            let stream = unsafe {
+                Stream::from_cuda_handle(&device, std::ptr::without_provenance_mut(handle)).unwrap()
+            };
+            let mut log = Log::new(path);
+            enqueue(&stream, &a, &a, &mut d);
+            assert_eq!(launched_on(&log.next()), number);
+            drop(stream);
+            assert_eq!(count(&log.next(), "call cuEventRecord"), 1, "after all of its work");
+            d.to_array().unwrap();
+            let lines = log.next();
+            assert_eq!(count(&lines, &format!("wait for stream {number}")), 1, "{lines:#?}");
+            for of_the_stream in ["cuStreamDestroy_v2", "cuStreamIsCapturing", "cuEventRecord"] {
+                assert_eq!(count(&lines, &format!("call {of_the_stream}")), 0, "{lines:#?}");
+            }
+            // Nor is it touched where memory is freed that it used.
+            drop(matrix(&device));
+            assert_eq!(count(&log.next(), "call cuStreamIsCapturing"), 0);
+        }
+    });
+}
+
+#[test]
+fn copies_on_the_device_are_in_order() {
+    in_child("order::copies_on_the_device_are_in_order", Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let (a, mut b, mut c) = (matrix(&device), matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        enqueue(&first, &a, &a, &mut b);
+        let one = launched_on(&log.next());
+        c.enqueue_copy(&second, &b).unwrap();
+        let lines = log.next();
+        let two = lines.last().unwrap().rsplit(' ').next().unwrap();
+        let expected =
+            [format!("stream {two} waits for stream {one}"), format!("move 4096 on stream {two}")];
+        assert_eq!(lines, expected, "after the product, and the host goes on");
+        // The source may be written when it has been read.
+        enqueue(&first, &a, &a, &mut b);
+        assert_eq!(log.next()[0], format!("stream {one} waits for stream {two}"));
+        c.to_array().unwrap();
+        assert_eq!(log.next()[0], format!("wait for stream {two}"));
+
+        let (_, mut right) = c.view_mut().split_at_col(30).unwrap();
+        right.copy_from_matrix(b.view().slice(0..32, 1..3).unwrap()).unwrap();
+        let lines = log.next();
+        assert!(lines[0].ends_with(&format!("waits for stream {one}")), "{lines:#?}");
+        assert_eq!(lines[1], "copy 8 x 32");
+        assert!(lines[2].starts_with("finish stream"), "{lines:#?}");
     });
 }
 

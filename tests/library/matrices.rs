@@ -2,7 +2,7 @@
 
 use crate::{expected, integers, kernel, product};
 use regemm::ndarray::{Array2, ShapeBuilder, s};
-use regemm::{Device, Element, Error, Gemm, bf16, f16};
+use regemm::{Device, Element, Error, Gemm, Operand, bf16, f16};
 
 #[test]
 fn arrays_of_any_strides_come_back_as_they_were() {
@@ -182,4 +182,46 @@ fn any_thread_may_use_a_device_and_its_matrices() {
             });
         }
     });
+}
+
+#[test]
+fn matrices_of_zeros() {
+    let device = Device::sim();
+    let zeros = device.zeros::<f32>(3, 5).unwrap();
+    assert_eq!(zeros.to_array().unwrap(), Array2::<f32>::zeros((3, 5)));
+    assert_eq!(device.zeros::<f32>(0, 5).unwrap().rows(), 0);
+    let batch = device.zeros_batch::<f64>(2, 3, 4).unwrap();
+    assert!(batch.to_array().unwrap().iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn matrices_are_copied_on_the_device() {
+    let device = Device::sim();
+    let stream = device.stream().unwrap();
+    let array = integers(6, 7, 1);
+    let source = device.upload(&array.view()).unwrap();
+    let mut whole = device.matrix::<f32>(6, 7).unwrap();
+    whole.copy_from_matrix(&source).unwrap();
+    assert_eq!(whole.to_array().unwrap(), array);
+
+    // A part into a part: what is around it stays.
+    let mut zeros = device.zeros::<f32>(9, 10).unwrap();
+    let mut part = zeros.view_mut().slice(2..5, 3..7).unwrap();
+    part.enqueue_copy(&stream, source.view().slice(1..4, 2..6).unwrap()).unwrap();
+    let mut expected = Array2::zeros((9, 10));
+    expected.slice_mut(s![2..5, 3..7]).assign(&array.slice(s![1..4, 2..6]));
+    assert_eq!(zeros.to_array().unwrap(), expected);
+
+    let error = zeros.copy_from_matrix(&source).unwrap_err();
+    assert!(
+        error.to_string().contains("the matrix to be copied is 6 x 7 but must be 9 x 10"),
+        "{error}"
+    );
+    let elsewhere = Device::sim();
+    let error = elsewhere.matrix::<f32>(6, 7).unwrap().copy_from_matrix(&source).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { operand: Operand::Source, .. }), "{error}");
+    assert!(error.to_string().contains("but the copy is to be made on sim"), "{error}");
+    let error = whole.enqueue_copy(&elsewhere.stream().unwrap(), &source).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { operand: Operand::Source, .. }), "{error}");
+    device.matrix::<f32>(0, 7).unwrap().copy_from_matrix(&device.matrix(0, 7).unwrap()).unwrap();
 }

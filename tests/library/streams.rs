@@ -2,7 +2,7 @@
 //! stand-in driver (`tests/cuda_backend`) show that a GPU is waited for.
 
 use crate::{expected, integers, kernel};
-use regemm::{Device, Error, Gemm};
+use regemm::{Device, Error, Gemm, Stream};
 
 #[test]
 fn work_on_streams_is_in_order() {
@@ -38,4 +38,17 @@ fn the_simulator_has_no_times() {
     let error = end.elapsed_since(&start).unwrap_err();
     assert!(matches!(error, Error::NotMeasurable { .. }));
     assert!(error.to_string().contains("simulator"), "{error}");
+}
+
+#[test]
+fn the_simulator_has_nothing_to_wait_for_and_no_handles() {
+    let device = Device::sim();
+    let (one, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let event = one.record().unwrap();
+    other.wait(&event).unwrap();
+    assert_eq!(event.with_cuda_handle(|_| ()).unwrap(), None);
+    // SAFETY: it is refused.
+    let error = unsafe { Stream::from_cuda_handle(&device, std::ptr::null_mut()) }.unwrap_err();
+    assert!(matches!(error, Error::NotCuda { .. }), "{error}");
+    assert!(error.to_string().contains("a handle of a stream belongs to a CUDA device"), "{error}");
 }

@@ -2,7 +2,8 @@
 
 use super::cuda::queue::{CudaStream, Point};
 use super::pending::{Marker, Pending, Use};
-use super::{Device, Machine};
+use super::stream::Stream;
+use super::{Device, Machine, Region};
 use crate::error::Result;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -122,6 +123,34 @@ impl Device {
         match self.machine() {
             Machine::Cuda(cuda) => cuda.read_rows(from, to),
             Machine::Sim(sim) => sim.read_rows(from, to),
+        }
+    }
+
+    /// Sets bytes to zero. The caller has waited for outstanding work.
+    pub(crate) fn zero(&self, address: u64, bytes: u64) -> Result<()> {
+        match self.machine() {
+            _ if bytes == 0 => Ok(()),
+            Machine::Cuda(cuda) => cuda.zero(address, bytes),
+            Machine::Sim(sim) => sim.zero(address, bytes),
+        }
+    }
+
+    /// Copies rows to as many of the same length, each in one of these regions: on a stream, or on none and to the end.
+    /// The copy starts after all earlier work on their memory.
+    pub(crate) fn move_rows(
+        &self,
+        [from, to]: [Rows; 2],
+        regions: [Region<'_>; 2],
+        stream: Option<&Stream>,
+    ) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let merged = [from.merged(), to.merged()];
+        let rows = if merged.iter().all(|rows| rows.rows == 1) { merged } else { [from, to] };
+        match self.machine() {
+            Machine::Cuda(cuda) => cuda.move_rows(rows, regions, stream.and_then(Stream::as_cuda)),
+            Machine::Sim(sim) => sim.move_rows(rows),
         }
     }
 

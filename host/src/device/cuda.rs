@@ -34,6 +34,7 @@ use super::{Code, DeviceSpec, KernelSource, Launch, Step};
 use crate::error::{Error, Resource, Result};
 use crate::tuning::Tuner;
 use context::Context;
+use cust::sys;
 use memory::StreamMemory;
 use module::LoadedKernel;
 use queue::{CudaStream, Point};
@@ -108,6 +109,13 @@ impl CudaDevice {
 
     pub fn new_stream(&self) -> Result<CudaStream> {
         CudaStream::new(&self.context)
+    }
+
+    /// # Safety
+    /// As for [`CudaStream::of_other`].
+    pub unsafe fn stream_of_other(&self, raw: sys::CUstream) -> CudaStream {
+        // SAFETY: as promised by the caller.
+        unsafe { CudaStream::of_other(raw, &self.context) }
     }
 
     pub fn synchronize(&self) -> Result<()> {

@@ -224,6 +224,14 @@ impl Device {
         Matrix::new(self, rows, cols, cols)
     }
 
+    /// A `rows x cols` matrix of zeros without gaps between its rows.
+    ///
+    /// # Errors
+    /// As for [`Device::matrix`], or a failure of the device.
+    pub fn zeros<T: Element>(&self, rows: usize, cols: usize) -> Result<Matrix<T>> {
+        self.matrix(rows, cols)?.zeroed()
+    }
+
     /// A `rows x cols` matrix whose rows begin `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
@@ -270,6 +278,19 @@ impl Device {
     pub fn batch<T: Element>(&self, count: usize, rows: usize, cols: usize) -> Result<Batch<T>> {
         // The product is checked before anything is made of it.
         Batch::new(self, count, (rows, cols), cols, rows.saturating_mul(cols))
+    }
+
+    /// A batch of `count` matrices of `rows x cols` zeros without gaps.
+    ///
+    /// # Errors
+    /// As for [`Device::batch`], or a failure of the device.
+    pub fn zeros_batch<T: Element>(
+        &self,
+        count: usize,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Batch<T>> {
+        self.batch(count, rows, cols)?.zeroed()
     }
 
     /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, one behind the other or

@@ -92,6 +92,21 @@ impl SimDevice {
         Ok(())
     }
 
+    pub fn zero(&self, address: u64, bytes: u64) -> Result<()> {
+        self.simulator.write(address, &vec![0; bytes as usize]).map_err(error)
+    }
+
+    pub fn move_rows(&self, [from, to]: [Rows; 2]) -> Result<()> {
+        let mut row = vec![0; from.row_bytes as usize];
+        addresses(from)
+            .zip(addresses(to))
+            .try_for_each(|(from, to)| {
+                self.simulator.read(from, &mut row)?;
+                self.simulator.write(to, &row)
+            })
+            .map_err(error)
+    }
+
     /// The memory for unfinished sums, of at least this size.
     pub fn hold_workspace(&self, size: WorkspaceSize) -> Result<Held<'_>> {
         Held::own(&self.workspace, size, self)
@@ -143,8 +158,7 @@ impl Memory for SimDevice {
     fn keep(&self, _address: u64) {}
 
     fn zero(&self, address: u64, words: u64) -> Result<()> {
-        let bytes = vec![0; words as usize * WORD_BYTES as usize];
-        self.simulator.write(address, &bytes).map_err(error)
+        SimDevice::zero(self, address, words * WORD_BYTES)
     }
 }
 

@@ -64,6 +64,45 @@ impl Stream {
         Ok(Stream { device: device.clone(), cuda })
     }
 
+    /// A stream of somebody else: that of a framework or another library, in whose order products are to be. The null
+    /// handle is the legacy default stream.
+    ///
+    /// All that is said of [streams](Stream) goes for it. Work that others put on it before and after is in order with
+    /// what this library puts there, as on any stream. Dropping the `Stream` leaves the driver's stream as it is.
+    ///
+    /// # Errors
+    /// [`Error::NotCuda`] on the simulator, which has no such streams.
+    ///
+    /// # Safety
+    /// The handle (`CUstream`, `cudaStream_t`) is that of a stream in the device's primary context, which the CUDA
+    /// runtime uses, or null. The stream is not destroyed before the `Stream` is dropped, and not being captured then.
+    /// It is not the default stream of each thread (`cudaStreamPerThread`), which is many streams with one handle.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use regemm::{Device, Error, Gemm, Matrix, Stream};
+    /// use std::ffi::c_void;
+    ///
+    /// /// Puts `D = A * A` on the stream that a framework computes on.
+    /// fn square(handle: *mut c_void, a: &Matrix<f32>, d: &mut Matrix<f32>) -> Result<(), Error> {
+    ///     // SAFETY: the framework's stream lives until the program ends.
+    ///     let stream = unsafe { Stream::from_cuda_handle(a.device(), handle)? };
+    ///     Gemm::new(a, a).enqueue(&stream, d)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub unsafe fn from_cuda_handle(
+        device: &Device,
+        handle: *mut std::ffi::c_void,
+    ) -> Result<Stream> {
+        let Machine::Cuda(cuda) = device.machine() else {
+            return Err(Error::NotCuda { what: "a handle of a stream" });
+        };
+        // SAFETY: as promised by the caller; it is given up when this is dropped.
+        let cuda = Some(unsafe { cuda.stream_of_other(handle.cast()) });
+        Ok(Stream { device: device.clone(), cuda })
+    }
+
     /// The device it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
@@ -87,6 +126,33 @@ impl Stream {
             None => None,
         };
         Ok(Event { cuda })
+    }
+
+    /// Makes all later work on this stream wait for an event, such as that of work of another library on another stream;
+    /// waits for nothing itself. What this library puts on streams needs that only where matrices are not all that it
+    /// depends on.
+    ///
+    /// While the stream is being captured in a graph the event must be of the same capture.
+    ///
+    /// # Examples
+    /// ```
+    /// # use regemm::Device;
+    /// let device = Device::sim();
+    /// let (one, other) = (device.stream()?, device.stream()?);
+    /// // (Another library's work is put on `one`.)
+    /// other.wait(&one.record()?)?;
+    /// # Ok::<(), regemm::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        match (&self.cuda, &event.cuda) {
+            (Some(stream), Some(event)) => stream.wait_for_event(event),
+            // The simulator's work is done when it has been put on a stream.
+            (_, None) => Ok(()),
+            (None, Some(event)) => event.synchronize(),
+        }
     }
 
     /// Calls a function with the driver's handle of this stream (`CUstream`, `cudaStream_t`) while the device's context
@@ -118,6 +184,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if let (Some(stream), Machine::Cuda(cuda)) = (&self.cuda, self.device.machine()) {
             cuda.release_workspace(stream);
+            stream.give_up();
         }
     }
 }
@@ -149,6 +216,18 @@ impl Event {
     /// A failure of the driver, or of a kernel on this device.
     pub fn has_passed(&self) -> Result<bool> {
         self.cuda.as_ref().map_or(Ok(true), CudaEvent::has_passed)
+    }
+
+    /// Calls a function with the driver's handle of this event (`CUevent`, `cudaEvent_t`) while the device's context is
+    /// current: the way to have another library's stream wait for it. `None` on the simulator, which has no handle.
+    ///
+    /// # Errors
+    /// A failure of the driver.
+    pub fn with_cuda_handle<R>(
+        &self,
+        call: impl FnOnce(*mut std::ffi::c_void) -> R,
+    ) -> Result<Option<R>> {
+        self.cuda.as_ref().map(|event| event.bound(|raw| call(raw.cast()))).transpose()
     }
 
     /// The time the device took from `start` to this event; waits for both.

@@ -42,6 +42,10 @@ pub enum Operand {
     Factor,
     /// An array on the host.
     Array,
+    /// A matrix on a device that is copied.
+    Source,
+    /// What it is copied to.
+    Copy,
 }
 
 impl fmt::Display for Operand {
@@ -58,6 +62,8 @@ impl fmt::Display for Operand {
             Operand::EpilogueOperand => "an operand of the epilogue",
             Operand::Factor => "the factor",
             Operand::Array => "the array",
+            Operand::Source => "the matrix to be copied",
+            Operand::Copy => "its copy",
         })
     }
 }

@@ -41,8 +41,12 @@ pub fn names_of(rungs: &[Rung]) -> String {
 
 /// What is on the device that an operand should be on, too.
 pub fn what_is_expected(operand: Operand) -> &'static str {
-    // There is no product yet.
-    if operand == Operand::Factor { "is to be split" } else { "A is" }
+    match operand {
+        // There is no product yet.
+        Operand::Factor => "is to be split",
+        Operand::Source | Operand::Copy => "the copy is to be made",
+        _ => "A is",
+    }
 }
 
 /// What to do where a kernel takes too much of this.

@@ -60,6 +60,13 @@ impl<T: Element> Batch<T> {
         Ok(Batch { buffer, count, rows, cols, ld, stride, element: PhantomData })
     }
 
+    /// Sets all elements to zero, as [`Matrix::zeroed`](crate::Matrix::zeroed) does.
+    pub(crate) fn zeroed(self) -> Result<Self> {
+        let (lines, pitch) = self.lines();
+        self.device().zero(self.buffer.address(), allocation_bytes::<T>(lines, pitch)?)?;
+        Ok(self)
+    }
+
     /// Number of matrices.
     pub fn count(&self) -> usize {
         self.count

@@ -3,6 +3,7 @@
 use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::vector::Vector;
 use super::{Matrix, bytes_of, packed, read_elements};
+use crate::device::stream::Stream;
 use crate::device::{Buffer, Device, Region, Rows, Use};
 use crate::error::{Error, Operand, Result, Shape};
 use cuda_std::memory::GlobalPtr;
@@ -491,6 +492,65 @@ impl<'a, T: Element> MatrixViewMut<'a, T> {
             });
         }
         self.write_packed(&packed(array)?)
+    }
+
+    /// Overwrites the elements with those of a matrix of the same shape on the same device, after outstanding work that
+    /// uses either, and waits for the end. The gaps between rows stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use regemm::Device;
+    /// use regemm::ndarray::array;
+    ///
+    /// let device = Device::sim();
+    /// let a = device.upload(&array![[1.0f32, 2.0], [3.0, 4.0]].view())?;
+    /// let mut wide = device.zeros(2, 4)?;
+    /// let (_, mut right) = wide.view_mut().split_at_col(2)?;
+    /// right.copy_from_matrix(&a)?;
+    /// assert_eq!(wide.to_array()?, array![[0.0, 0.0, 1.0, 2.0], [0.0, 0.0, 3.0, 4.0]]);
+    /// # Ok::<(), regemm::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ShapeMismatch`], [`Error::DeviceMismatch`], or a failure of the device.
+    pub fn copy_from_matrix<'b>(&mut self, source: impl Into<MatrixView<'b, T>>) -> Result<()> {
+        self.copy_on(None, &source.into())
+    }
+
+    /// Puts such a [copy](MatrixViewMut::copy_from_matrix) on a stream and does not wait for it. It is in order with
+    /// other work as products are, and in a [graph](Stream#capture-in-a-cuda-graph) it can be one of the launches.
+    ///
+    /// # Errors
+    /// As for [`copy_from_matrix`](MatrixViewMut::copy_from_matrix), also where the stream is on another device.
+    pub fn enqueue_copy<'b>(
+        &mut self,
+        stream: &Stream,
+        source: impl Into<MatrixView<'b, T>>,
+    ) -> Result<()> {
+        self.copy_on(Some(stream), &source.into())
+    }
+
+    fn copy_on(&mut self, stream: Option<&Stream>, source: &MatrixView<'_, T>) -> Result<()> {
+        let device = stream.map_or(self.device(), Stream::device);
+        let places = [(Operand::Source, source.device()), (Operand::Copy, self.device())];
+        for (operand, found) in places {
+            if !found.is_same(device) {
+                let (found, expected) = (found.spec(), device.spec());
+                return Err(Error::DeviceMismatch { operand, found, expected });
+            }
+        }
+        let (found, expected) = (source.shape(), self.shape());
+        if found != expected {
+            let because = "that is the shape of the matrix it is copied to".to_owned();
+            return Err(Error::ShapeMismatch {
+                operand: Operand::Source,
+                found,
+                expected,
+                because,
+            });
+        }
+        let rows = [source.layout.as_rows::<T>(), self.layout.as_rows::<T>()];
+        device.move_rows(rows, [source.layout.region, self.layout.region], stream)
     }
 
     /// Overwrites the elements with `rows * cols` elements.

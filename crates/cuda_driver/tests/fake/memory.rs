@@ -110,6 +110,25 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2D, _stream: usize)
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: usize,
+) -> i32 {
+    log(format!("move {bytes} on stream {stream}"));
+    unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD8Async(to: u64, value: u8, count: usize, _stream: usize) -> i32 {
+    log(format!("set {count} bytes"));
+    unsafe { std::slice::from_raw_parts_mut(to as *mut u8, count) }.fill(value);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD32Async(
     to: u64,
     value: u32,

@@ -17,6 +17,7 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(_stream: usize) -> i32 {
+    call("cuStreamDestroy_v2");
     answer("FAKE_CUDA_STREAM_DESTROY")
 }
 

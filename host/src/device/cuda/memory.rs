@@ -3,9 +3,9 @@
 use super::context::check;
 use super::queue::{CudaStream, Point};
 use super::{CudaDevice, capture, lock};
-use crate::device::Rows;
 use crate::device::pending::{Pending, Use};
 use crate::device::workspace::{Memory, Purpose};
+use crate::device::{Region, Rows};
 use crate::error::{Error, Result};
 use cust::sys;
 use std::ffi::c_void;
@@ -135,6 +135,55 @@ impl CudaDevice {
                 }
             }
         })
+    }
+
+    /// Sets bytes to zero; complete on return.
+    pub fn zero(&self, address: u64, bytes: u64) -> Result<()> {
+        let _bound = self.context.bind()?;
+        // SAFETY: the caller owns the memory.
+        check("cuMemsetD8Async", unsafe {
+            sys::cuMemsetD8Async(address, 0, bytes as usize, self.copies.raw())
+        })?;
+        self.copies.synchronize()
+    }
+
+    /// Copies rows within the device's memory, each of one of these regions: on a stream, or on none and to the end. The
+    /// copy starts after all earlier work on their memory.
+    pub fn move_rows(
+        &self,
+        [from, to]: [Rows; 2],
+        [read, written]: [Region<'_>; 2],
+        stream: Option<&CudaStream>,
+    ) -> Result<()> {
+        let queue = stream.unwrap_or(&self.foreground);
+        let _bound = self.context.bind()?;
+        read.order_on(queue, Use::Read)?;
+        written.order_on(queue, Use::Write)?;
+        let started = if from.rows > 1 && from.pitch.max(to.pitch) <= MAX_PITCH {
+            let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
+            let copy = sys::CUDA_MEMCPY2D {
+                dstDevice: to.address,
+                dstPitch: to.pitch as usize,
+                ..device_side(from, device)
+            };
+            // SAFETY: the caller has views of the rows.
+            check("cuMemcpy2DAsync", unsafe { sys::cuMemcpy2DAsync_v2(&copy, queue.raw()) })
+        } else {
+            (0..from.rows).try_for_each(|row| {
+                let at = |rows: Rows| rows.address + row * rows.pitch;
+                let bytes = from.row_bytes as usize;
+                // SAFETY: as above.
+                check("cuMemcpyDtoDAsync", unsafe {
+                    sys::cuMemcpyDtoDAsync_v2(at(to), at(from), bytes, queue.raw())
+                })
+            })
+        };
+        // Also after a failure, before which some rows may have been put on the stream.
+        let point = queue.point();
+        read.remember(queue, &point, Use::Read);
+        written.remember(queue, &point, Use::Write);
+        started?;
+        if stream.is_none() { queue.synchronize() } else { Ok(()) }
     }
 
     /// Copies all rows in one part, or each in a part of its own where they are too far apart, and waits for the end.

@@ -4,11 +4,11 @@ use super::capture::{self, Relaxed};
 use super::context::{Bound, Context, check};
 use crate::device::pending::Marker;
 use crate::device::workspace::Grown;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use cust::sys;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A stream that neither waits for the default stream nor makes it wait.
@@ -21,14 +21,26 @@ pub(crate) struct CudaStream {
     workspace: Mutex<Grown>,
 }
 
-/// The driver's stream, which lives as long as somebody may have to wait for its work.
+/// The driver's stream, which lives as long as somebody may have to wait for its work; or somebody else's, which may be
+/// gone before.
 struct Queue {
     raw: sys::CUstream,
+    /// Whether somebody else made it and destroys it.
+    is_of_other: bool,
     /// Launches so far.
     launches: AtomicU64,
-    /// The latest event, and how many launches come before it.
-    latest: Mutex<Option<(u64, Arc<CudaEvent>)>>,
+    /// Locked while anybody but the stream's owner uses the handle.
+    latest: Mutex<Latest>,
     context: Arc<Context>,
+}
+
+/// The latest event on a stream.
+#[derive(Default)]
+struct Latest {
+    /// How many launches come before it, and the event.
+    event: Option<(u64, Arc<CudaEvent>)>,
+    /// Whether there is no other after it: the stream was [given up](CudaStream::give_up) and may be gone.
+    is_last: bool,
 }
 
 // SAFETY: the driver may be called with a stream from any thread.
@@ -38,7 +50,9 @@ unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if let Ok(_bound) = self.context.bind() {
+        if !self.is_of_other
+            && let Ok(_bound) = self.context.bind()
+        {
             // SAFETY: made once and used by nobody else; the driver finishes the stream's work first.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
@@ -47,7 +61,6 @@ impl Drop for Queue {
 
 impl CudaStream {
     pub fn new(context: &Arc<Context>) -> Result<CudaStream> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         const DEFAULT_PRIORITY: i32 = 0;
         let _bound = context.bind()?;
         let mut raw = ptr::null_mut();
@@ -56,10 +69,41 @@ impl CudaStream {
         check("cuStreamCreateWithPriority", unsafe {
             sys::cuStreamCreateWithPriority(&mut raw, flags, DEFAULT_PRIORITY)
         })?;
+        Ok(CudaStream::of(raw, false, context))
+    }
+
+    /// A stream that somebody else made.
+    ///
+    /// # Safety
+    /// It belongs to the context and lives until it is [given up](CudaStream::give_up).
+    pub unsafe fn of_other(raw: sys::CUstream, context: &Arc<Context>) -> CudaStream {
+        CudaStream::of(raw, true, context)
+    }
+
+    fn of(raw: sys::CUstream, is_of_other: bool, context: &Arc<Context>) -> CudaStream {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (launches, latest) = Default::default();
-        let queue = Arc::new(Queue { raw, launches, latest, context: Arc::clone(context) });
-        Ok(CudaStream { queue, id, workspace: Mutex::default() })
+        let queue =
+            Arc::new(Queue { raw, is_of_other, launches, latest, context: Arc::clone(context) });
+        CudaStream { queue, id, workspace: Mutex::default() }
+    }
+
+    /// Uses somebody else's stream no more: whoever waits for its work waits for an event after all of it, which is
+    /// recorded now.
+    pub fn give_up(&self) {
+        if !self.queue.is_of_other {
+            return;
+        }
+        let mut latest = self.queue.latest();
+        let launches = self.queue.launches.load(Ordering::Acquire);
+        if launches > 0
+            && let Ok(bound) = self.context().bind()
+        {
+            // Where that fails, memory that the work uses is never known to be free.
+            let _ = self.queue.event_after(launches, &mut latest, &bound);
+        }
+        latest.is_last = true;
     }
 
     pub fn id(&self) -> u64 {
@@ -107,7 +151,12 @@ impl CudaStream {
             "synchronise the stream whose work uses the same matrix before the capture begins",
         )?;
         let bound = self.context().bind()?;
-        let event = point.event(&bound)?;
+        self.wait_for_event(&*point.event(&bound)?)
+    }
+
+    /// Makes later work on this stream wait for an event.
+    pub fn wait_for_event(&self, event: &CudaEvent) -> Result<()> {
+        let _bound = self.context().bind()?;
         // SAFETY: stream and event live; the driver keeps what it needs of the event.
         check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw, 0) })
     }
@@ -135,14 +184,30 @@ impl Queue {
         check("cuEventRecord", unsafe { sys::cuEventRecord(event.raw, self.raw) })
     }
 
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An event that comes after so many launches: the latest, or a new one where that is too early.
-    fn event_after(&self, launch: u64, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
-        self.refuse_capture(bound)?;
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((launches, event)) = &*latest
+    fn event_after(
+        &self,
+        launch: u64,
+        latest: &mut Latest,
+        bound: &Bound<'_>,
+    ) -> Result<Arc<CudaEvent>> {
+        if !latest.is_last {
+            self.refuse_capture(bound)?;
+        }
+        if let Some((launches, event)) = &latest.event
             && *launches >= launch
         {
             return Ok(Arc::clone(event));
+        }
+        if latest.is_last {
+            return Err(Error::Capturing {
+                needed: "waiting for the work on a stream that was given up",
+                remedy: "end the capture before the `Stream` is dropped",
+            });
         }
         let launches = self.launches.load(Ordering::Acquire);
         let mut event = CudaEvent::untimed(&self.context, bound)?;
@@ -153,7 +218,7 @@ impl Queue {
             return Err(captured);
         }
         let event = Arc::new(event);
-        *latest = Some((launches, Arc::clone(&event)));
+        latest.event = Some((launches, Arc::clone(&event)));
         Ok(event)
     }
 
@@ -181,7 +246,7 @@ pub(crate) struct Point {
 impl Point {
     /// An event at this point or after it.
     fn event(&self, bound: &Bound<'_>) -> Result<Arc<CudaEvent>> {
-        self.queue.event_after(self.launch, bound)
+        self.queue.event_after(self.launch, &mut self.queue.latest(), bound)
     }
 }
 
@@ -237,6 +302,12 @@ impl CudaEvent {
             None => new_event(sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING, bound)?,
         };
         Ok(CudaEvent { raw, is_reusable: true, context: Arc::clone(context) })
+    }
+
+    /// Calls a function with the handle while the context is current.
+    pub fn bound<R>(&self, call: impl FnOnce(sys::CUevent) -> R) -> Result<R> {
+        let _bound = self.context.bind()?;
+        Ok(call(self.raw))
     }
 
     pub fn synchronize(&self) -> Result<()> {
