@@ -347,6 +347,15 @@ pub enum Error {
         precision: Precision,
     },
 
+    /// A kernel that no product can name: only [`Precision::Auto`] launches it, beside one by halves.
+    #[error(
+        "kernel {kernel} is launched by precision auto alone: ask for that precision and for no kernel"
+    )]
+    KernelOfAuto {
+        /// The kernel.
+        kernel: &'static str,
+    },
+
     /// No GPU of this name is known.
     #[error("no GPU `{name}` is known; {}", gpu_suggestion(near, known))]
     UnknownGpu {

@@ -68,7 +68,7 @@ pub fn kernels_for(
 /// The kernel of this name, such as `tiled16_f32`.
 ///
 /// # Errors
-/// [`Error::UnknownKernel`], which lists similar names; [`Error::KernelOfPrecision`].
+/// [`Error::UnknownKernel`], which lists similar names; [`Error::KernelOfPrecision`], [`Error::KernelOfAuto`].
 pub fn find(name: &str) -> Result<&'static KernelInfo> {
     kernels().iter().find(|kernel| kernel.name == name).ok_or_else(|| unknown(name))
 }
@@ -78,8 +78,8 @@ pub fn find(name: &str) -> Result<&'static KernelInfo> {
 ///
 /// # Errors
 /// [`Error::UnknownKernel`]; [`Error::KernelDtype`] and [`Error::KernelWithoutDtype`] where the name, in its two forms,
-/// is that of a kernel for other element types; [`Error::KernelOfPrecision`] where it is that of one for another
-/// precision.
+/// is that of a kernel for other element types; [`Error::KernelOfPrecision`] and [`Error::KernelOfAuto`] where it is
+/// that of one for another precision.
 pub fn find_for(name: &str, types: impl Into<Types>) -> Result<&'static KernelInfo> {
     let types = types.into();
     let short = |kernel: &&KernelInfo| Types::of(kernel) == types && base_name(kernel) == name;
@@ -191,6 +191,9 @@ pub fn check_layouts(kernel: &'static KernelInfo, expected: Layouts) -> Result<(
 fn unknown(name: &str) -> Error {
     if let Some((precision, kernel)) = precise::of_name(name) {
         return Error::KernelOfPrecision { kernel: kernel.name, precision };
+    }
+    if let Some(kernel) = precise::if_marked_of_name(name) {
+        return Error::KernelOfAuto { kernel: kernel.name };
     }
     let names = kernels().iter().flat_map(|kernel| [kernel.name, base_name(kernel)]);
     Error::UnknownKernel { name: name.to_owned(), near: near(name, names) }
@@ -443,6 +446,24 @@ mod tests {
                 error.ends_with(&format!("in precision {precision}: ask for that precision too")),
                 "{error}"
             );
+        }
+        for name in ["warp_tiled_if_marked_f32", "warp_tiled_if_marked"] {
+            let error = find_for(name, Dtype::F32).unwrap_err();
+            let Error::KernelOfAuto { kernel: "warp_tiled_if_marked_f32" } = error else {
+                panic!("{error}")
+            };
+            assert!(error.to_string().contains("precision auto alone"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_kernel_can_be_named_or_is_said_to_be_of_a_precision() {
+        for kernel in of_all_precisions() {
+            match find(kernel.name) {
+                Ok(found) => assert_eq!(found.name, kernel.name),
+                Err(Error::KernelOfPrecision { .. } | Error::KernelOfAuto { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 

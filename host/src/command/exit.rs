@@ -75,6 +75,7 @@ impl Failure {
                 | Error::KernelWithoutDtype { .. }
                 | Error::RungWithoutDtype { .. }
                 | Error::KernelOfPrecision { .. }
+                | Error::KernelOfAuto { .. }
                 | Error::Precision { .. }
                 | Error::UnknownGpu { .. }
                 | Error::KernelLayouts { .. }

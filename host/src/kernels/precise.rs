@@ -210,6 +210,11 @@ pub(super) fn of_name(name: &str) -> Option<(Precision, &'static KernelInfo)> {
     kernels.find(|(_, kernel)| kernel.name == name || base_name(kernel) == name)
 }
 
+/// The kernel of this name, in the same forms, among those that [`choose_if_marked`] finds.
+pub(super) fn if_marked_of_name(name: &str) -> Option<&'static KernelInfo> {
+    IF_MARKED.iter().find(|kernel| kernel.name == name || base_name(kernel) == name)
+}
+
 /// The precision that a kernel computes in, be it one of a table here or of the user's own. Where only some are chosen
 /// for [`Precision::Promoted`] it is [`Precision::Exact`].
 pub(crate) fn precision_of(kernel: &KernelInfo) -> Precision {
