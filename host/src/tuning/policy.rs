@@ -19,6 +19,10 @@ pub enum Tuning {
     /// and the times are kept in the user's cache folder. That waits for all work on the device, allocates and copies,
     /// so that nothing on the device may be captured in a CUDA graph meanwhile, on whatever stream;
     /// [`Gemm::workspace_size`](crate::Gemm::workspace_size) is a first use as well.
+    ///
+    /// As with [`Table`](Tuning::Table), and nothing is measured, for batches, for a
+    /// [rung](crate::KernelChoice::Rung) that is asked for, for products that would take too long (of more than 2^39
+    /// multiplications), and in other precisions of f32 than [`Precision::Exact`](crate::Precision::Exact).
     FirstUse,
 }
 
