@@ -5,7 +5,7 @@
 //! 2. Compile it in a build script by `cuda_builder`, whose `write_index` writes the list of its PTX.
 //! 3. Make a [`CustomKernel`] of a row of the table and that list, and run it by
 //!    [`Gemm::run_custom`](super::Gemm::run_custom), on a GPU and on the simulator alike. The choice among your kernels
-//!    is yours: one that this device cannot run is refused with [`Error::KernelNeeds`] or [`Error::KernelDoesNotFit`].
+//!    is yours: one that this device cannot run is refused with an error that [is a misfit](Error::is_misfit).
 //!
 //! `examples/custom_epilogue` has all of it.
 
