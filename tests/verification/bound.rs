@@ -3,7 +3,7 @@
 use crate::harness::*;
 use ndarray::Array2;
 use regemm::verify::{
-    Comparison, Distribution, Expectation, Method, Precision, Problem, Reference, compare, gamma,
+    Comparison, Distribution, Expectation, Format, Method, Problem, Reference, compare, gamma,
     random_matrix, random_vector, reference, rng,
 };
 use regemm::{Accumulator, Activation, BiasAxis, Dtype, Element, bf16, f16};
@@ -245,14 +245,14 @@ fn gamma_grows_with_the_depth_and_ends_at_infinity() {
 
 #[test]
 fn overflow_thresholds_are_where_rounding_goes_to_infinity() {
-    let f16_overflow = Precision::of_elements(Dtype::F16).overflow();
+    let f16_overflow = Format::of_elements(Dtype::F16).overflow();
     assert_eq!(f16_overflow, 65_520.0);
     assert_eq!(f16::from_f32(f16_overflow as f32), f16::INFINITY);
     assert_eq!(f16::from_f32((f16_overflow as f32).next_down()), f16::MAX);
-    let f32_overflow = Precision::of_elements(Dtype::F32).overflow();
+    let f32_overflow = Format::of_elements(Dtype::F32).overflow();
     assert_eq!(f32_overflow as f32, f32::INFINITY);
     assert_eq!(f32_overflow.next_down() as f32, f32::MAX);
-    let bf16_overflow = Precision::of_elements(Dtype::Bf16).overflow();
+    let bf16_overflow = Format::of_elements(Dtype::Bf16).overflow();
     assert_eq!(bf16::from_f64(bf16_overflow), bf16::INFINITY);
     assert_eq!(bf16::from_f64(bf16_overflow.next_down()), bf16::MAX);
 }

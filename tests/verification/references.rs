@@ -2,12 +2,11 @@
 
 use crate::harness::*;
 use ndarray::{Array2, ArrayView2, Axis};
-use regemm::Precision as Computed;
 use regemm::verify::{
-    Distribution, Expectation, Precision, Problem, compare, exact_integer_limit, exact_reference,
+    Distribution, Expectation, Format, Problem, compare, exact_integer_limit, exact_reference,
     random_matrix, random_vector, reference, rng,
 };
-use regemm::{Accumulator, Activation, BiasAxis, Device, Element, Gemm, bf16, f16};
+use regemm::{Accumulator, Activation, BiasAxis, Device, Element, Gemm, Precision, bf16, f16};
 
 #[test]
 fn integers_are_compared_exactly() {
@@ -69,13 +68,13 @@ fn products_of_halves_are_exact_where_one_factor_has_few_bits() {
             let problem = Problem { precision, ..Problem::product(a.view(), b.view()) };
             exact_reference(&problem).unwrap().is_some()
         };
-        assert!(has_reference(Computed::Exact));
-        assert_eq!(has_reference(Computed::Split), is_exact, "{a} x {b}");
-        assert_eq!(has_reference(Computed::Auto), is_exact, "{a} x {b}");
+        assert!(has_reference(Precision::Exact));
+        assert_eq!(has_reference(Precision::Split), is_exact, "{a} x {b}");
+        assert_eq!(has_reference(Precision::Auto), is_exact, "{a} x {b}");
 
         let [on_a, on_b] = [&a, &b].map(|x| device.upload(&x.view()).unwrap());
         let mut d = device.matrix(1, 1).unwrap();
-        Gemm::new(&on_a, &on_b).precision(Computed::Split).run(&mut d).unwrap();
+        Gemm::new(&on_a, &on_b).precision(Precision::Split).run(&mut d).unwrap();
         assert_eq!(d.to_array().unwrap() == a.dot(&b), is_exact, "{a} x {b}");
     }
 }
@@ -84,7 +83,7 @@ fn products_of_halves_are_exact_where_one_factor_has_few_bits() {
 fn integer_limits_keep_sums_exact() {
     fn check<T: Element>(k: usize) {
         let limit = f64::from(exact_integer_limit::<T>(k));
-        let sums = 1.0 / Precision::of_sums(T::DTYPE).unit_roundoff;
+        let sums = 1.0 / Format::of_sums(T::DTYPE).unit_roundoff;
         assert!(limit >= 1.0 && limit * limit * k as f64 <= sums / 2.0);
         assert_eq!(T::narrow(T::Acc::constant(limit)).widen().to_f64(), limit);
     }

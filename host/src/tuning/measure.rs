@@ -18,7 +18,7 @@ use crate::matrix::view::MatrixView;
 use crate::measure::{
     OperandSet, Part, Rotation, Samples, Sampling, SetLayout, alternate, products_a_sample,
 };
-use crate::verify::{Precision, relative_difference};
+use crate::verify::{Format, relative_difference};
 use ndarray::Array2;
 use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 use regemm_kernels::kernel::KernelInfo;
@@ -258,8 +258,8 @@ fn are_close<D: Element>(factors: Dtype, result: &[D], expected: &[D], k: usize)
         Dtype::F32 | Dtype::F64 => 0.0,
     };
     let roundings = (k as f64).sqrt() + truncated;
-    let sums = Precision::of_sums(factors).unit_roundoff * roundings;
-    let elements = Precision::of_elements(D::DTYPE).unit_roundoff;
+    let sums = Format::of_sums(factors).unit_roundoff * roundings;
+    let elements = Format::of_elements(D::DTYPE).unit_roundoff;
     let values = |elements: &[D]| elements.iter().map(|x| x.widen().to_f64()).collect::<Vec<_>>();
     let pairs = values(result).into_iter().zip(values(expected));
     relative_difference(pairs) <= 2.0 * (2.0 * sums + elements)

@@ -32,7 +32,7 @@
 //! The theory assumes that nothing overflows; `reference` finds the elements where something can.
 
 use super::sums::Line;
-use crate::precision::Precision as Computed;
+use crate::precision::Precision;
 use half::{bf16, f16};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::epilogue::activation::Activation;
@@ -42,7 +42,7 @@ use std::f64::consts::{LOG2_E, PI};
 
 /// The constants of a binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Precision {
+pub struct Format {
     /// Unit roundoff `u`: half the distance from 1 to the next number.
     pub unit_roundoff: f64,
     /// The smallest positive (subnormal) number.
@@ -51,31 +51,31 @@ pub struct Precision {
     pub largest: f64,
 }
 
-impl Precision {
+impl Format {
     /// IEEE 754 binary64, the precision of the reference.
-    pub const DOUBLE: Precision = Precision {
+    pub const DOUBLE: Format = Format {
         unit_roundoff: f64::EPSILON / 2.0,
         smallest: f64::from_bits(1),
         largest: f64::MAX,
     };
 
-    const SINGLE: Precision = Precision {
+    const SINGLE: Format = Format {
         unit_roundoff: f32::EPSILON as f64 / 2.0,
         smallest: f32::from_bits(1) as f64,
         largest: f32::MAX as f64,
     };
 
     /// The format in which elements of this type are stored.
-    pub fn of_elements(dtype: Dtype) -> Precision {
+    pub fn of_elements(dtype: Dtype) -> Format {
         match dtype {
-            Dtype::F32 => Precision::SINGLE,
-            Dtype::F64 => Precision::DOUBLE,
-            Dtype::F16 => Precision {
+            Dtype::F32 => Format::SINGLE,
+            Dtype::F64 => Format::DOUBLE,
+            Dtype::F16 => Format {
                 unit_roundoff: half::f16::EPSILON.to_f64() / 2.0,
                 smallest: half::f16::MIN_POSITIVE_SUBNORMAL.to_f64(),
                 largest: half::f16::MAX.to_f64(),
             },
-            Dtype::Bf16 => Precision {
+            Dtype::Bf16 => Format {
                 unit_roundoff: half::bf16::EPSILON.to_f64() / 2.0,
                 smallest: half::bf16::MIN_POSITIVE_SUBNORMAL.to_f64(),
                 largest: half::bf16::MAX.to_f64(),
@@ -84,10 +84,10 @@ impl Precision {
     }
 
     /// The format in which products of elements of this type are summed.
-    pub fn of_sums(dtype: Dtype) -> Precision {
+    pub fn of_sums(dtype: Dtype) -> Format {
         match dtype {
-            Dtype::F64 => Precision::DOUBLE,
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Precision::SINGLE,
+            Dtype::F64 => Format::DOUBLE,
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Format::SINGLE,
         }
     }
 
@@ -108,9 +108,9 @@ impl Precision {
 
 /// Roundings that a sum of `k` products of elements of this type is worth (step 1), computed in a precision if that is
 /// for the type.
-pub const fn roundings(dtype: Dtype, precision: Computed, k: usize) -> usize {
+pub const fn roundings(dtype: Dtype, precision: Precision, k: usize) -> usize {
     match (dtype, precision) {
-        (Dtype::F32, _) | (Dtype::F16 | Dtype::Bf16, Computed::Promoted) => precision.roundings(k),
+        (Dtype::F32, _) | (Dtype::F16 | Dtype::Bf16, Precision::Promoted) => precision.roundings(k),
         (Dtype::F64, _) => k,
         (Dtype::F16 | Dtype::Bf16, _) => 2 * k,
     }
@@ -125,10 +125,10 @@ pub(super) const LOST_BY_ONE_HALF: f64 = 1.0 / (1u64 << 39) as f64;
 ///
 /// A low half has 11 more places than the high one. What is left out of a product of halves, that of both low ones, is
 /// as much once more.
-pub(super) const fn lost_of_largest(dtype: Dtype, precision: Computed) -> f64 {
+pub(super) const fn lost_of_largest(dtype: Dtype, precision: Precision) -> f64 {
     match (dtype, precision) {
-        (Dtype::F32, Computed::Split) => 2.0 * LOST_BY_ONE_HALF / (1 << 11) as f64,
-        (Dtype::F32, Computed::Fast) => LOST_BY_ONE_HALF,
+        (Dtype::F32, Precision::Split) => 2.0 * LOST_BY_ONE_HALF / (1 << 11) as f64,
+        (Dtype::F32, Precision::Fast) => LOST_BY_ONE_HALF,
         _ => 0.0,
     }
 }
@@ -157,18 +157,18 @@ pub(super) fn lost_of_each(lost: f64, k: usize, row: Line, col: Line) -> f64 {
 /// `gamma` of the roundings of sums of `k` products of elements of this type, by which all bounds for the type scale;
 /// f32 is computed exactly.
 pub fn gamma(dtype: Dtype, k: usize) -> f64 {
-    Precision::of_sums(dtype).gamma(roundings(dtype, Computed::Exact, k))
+    Format::of_sums(dtype).gamma(roundings(dtype, Precision::Exact, k))
 }
 
 /// Error of a sum of `k` products that is worth so many roundings, and whose absolute values sum up to `magnitude`
 /// (step 1). In the subnormal range each product counts, also where sums are worth fewer roundings than there are
 /// products.
-pub(super) fn sum(p: Precision, (roundings, k): (usize, usize), magnitude: f64) -> f64 {
+pub(super) fn sum(p: Format, (roundings, k): (usize, usize), magnitude: f64) -> f64 {
     p.gamma(roundings) * magnitude + roundings.max(k) as f64 * p.smallest
 }
 
 /// Error of a fused multiply-add with the exact result `value` whose operands bring in the error `incoming` (step 2).
-pub(super) fn fused(p: Precision, value: f64, incoming: f64) -> f64 {
+pub(super) fn fused(p: Format, value: f64, incoming: f64) -> f64 {
     incoming + p.unit_roundoff * (value.abs() + incoming) + p.smallest
 }
 
@@ -177,7 +177,7 @@ pub(super) fn conversion(dtype: Dtype, value: f64, incoming: f64) -> f64 {
     match dtype {
         Dtype::F32 | Dtype::F64 => incoming,
         Dtype::F16 | Dtype::Bf16 => {
-            let p = Precision::of_elements(dtype);
+            let p = Format::of_elements(dtype);
             incoming + p.unit_roundoff * (value.abs() + incoming) + p.smallest / 2.0
         }
     }
@@ -214,7 +214,7 @@ pub(super) fn lipschitz(activation: Activation, slope: f64, z: f64, error: f64) 
 /// Error of `activation(z)` evaluated in precision `p` as the device does it, for an argument of sign `sign` and
 /// magnitude up to `x` and a result of magnitude up to `v` (step 3). What the argument's own error contributes comes on
 /// top.
-pub(super) fn evaluation(p: Precision, activation: Activation, sign: f64, x: f64, v: f64) -> f64 {
+pub(super) fn evaluation(p: Format, activation: Activation, sign: f64, x: f64, v: f64) -> f64 {
     let u = p.unit_roundoff;
     // Where e^-x overflows, the quotient is 0 although the sigmoid is up to this:
     let lost = 1.0 / p.largest;
@@ -247,7 +247,7 @@ pub(super) fn approximation(
     let gelu = match dtype {
         Dtype::F32 if activation == Activation::GeluTanh => {
             let ulps = fast_activation::SHORT_GELU_TANH_ULPS;
-            return gelu_tanh(Precision::of_sums(dtype), ulps, sign, x, v);
+            return gelu_tanh(Format::of_sums(dtype), ulps, sign, x, v);
         }
         Dtype::F32 | Dtype::F64 => return 0.0,
         Dtype::F16 => <f16 as Rounded>::GELU_ERROR,
@@ -273,7 +273,7 @@ const SECOND_ORDER: f64 = 1.01;
 /// GELU by `erf` is `x * fma(0.5, s, 0.5)` with `s` in [-1, 1] that has `roundings` relative roundings.
 /// For negative x the sum cancels, so the error is relative to `|x|` and not to the result; it stops growing where `s`
 /// saturates.
-fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
+fn gelu(p: Format, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
     let x = if sign < 0.0 { x.min(GELU_SATURATION) } else { x };
     let u = p.unit_roundoff;
     SECOND_ORDER * (0.5 * roundings * u * x + 2.0 * u * v) + p.smallest
@@ -284,7 +284,7 @@ fn gelu(p: Precision, roundings: f64, sign: f64, x: f64, v: f64) -> f64 {
 ///
 /// The reference's formula in double precision has up to eight roundings in `2u`, so an error of up to `8 ln 2`
 /// roundings for each unit of `t`: within the same bound.
-fn gelu_tanh(p: Precision, ulps: f64, sign: f64, x: f64, v: f64) -> f64 {
+fn gelu_tanh(p: Format, ulps: f64, sign: f64, x: f64, v: f64) -> f64 {
     let surely_positive = x < 2.0 * sign;
     let exponent = if surely_positive {
         0.0

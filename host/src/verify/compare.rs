@@ -1,6 +1,6 @@
 //! The one comparison of a result with its reference.
 
-use super::bound::Precision;
+use super::bound::Format;
 use super::problem::widen;
 use super::reference::Reference;
 use ndarray::{ArrayView2, Axis};
@@ -142,7 +142,7 @@ fn ratio<T: Element>(got: f64, expected: f64, bound: f64) -> f64 {
     }
     if got.is_infinite() {
         // The bound includes the relative rounding of the conversion, as if it were exact up to here.
-        let p = Precision::of_elements(T::DTYPE);
+        let p = Format::of_elements(T::DTYPE);
         let reach = (expected * got.signum() + bound) / (1.0 + p.unit_roundoff);
         return right_or_wrong(reach >= p.overflow());
     }

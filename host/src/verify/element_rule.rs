@@ -1,9 +1,9 @@
 //! One element's way through the device's computation: its exact value, and how far the device may be from it.
 
-use super::bound::{self, Precision};
+use super::bound::{self, Format};
 use super::problem::{Problem, widen};
 use super::sums::{Line, SumError};
-use crate::precision::Precision as Computed;
+use crate::precision::Precision;
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::activation::Activation;
 
@@ -36,7 +36,7 @@ impl Tracked {
     fn beyond_double(factor: f64, x: Tracked, addend: Tracked) -> Tracked {
         // By the square of this, the numbers of double precision end at 1.
         const SCALE: f64 = f64::from_bits((1023 - 512) << 52); // 2^-512
-        let p = Precision::DOUBLE;
+        let p = Format::DOUBLE;
         let scaled = (SCALE * factor, SCALE * x.value, SCALE * (SCALE * addend.value));
         let value = scaled.0.mul_add(scaled.1, scaled.2);
         let incoming = scaled.0.abs() * (SCALE * x.error) + SCALE * (SCALE * addend.error);
@@ -85,13 +85,13 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
     fn may_overflow(&self, row: usize, col: usize) -> bool {
         let (row, col) = (self.rows[row], self.cols[col]);
         let most = (row.largest * col.sum).min(row.sum * col.largest);
-        self.rounded_up(most) >= Precision::of_sums(T::DTYPE).overflow()
+        self.rounded_up(most) >= Format::of_sums(T::DTYPE).overflow()
     }
 
     /// The most that a sum of so much may come to with the roundings of the device, and of the reference itself.
     fn rounded_up(&self, sum: f64) -> f64 {
         let roundings = bound::roundings(T::DTYPE, self.problem.precision, self.k);
-        sum * (1.0 + Precision::of_sums(T::DTYPE).gamma(roundings + self.k))
+        sum * (1.0 + Format::of_sums(T::DTYPE).gamma(roundings + self.k))
     }
 
     /// The products of an element of D, by their factors.
@@ -119,7 +119,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
             return false;
         }
         let opposite = self.opposite(row, col, self.of_others(row, col));
-        self.rounded_up(opposite) >= Precision::of_sums(T::DTYPE).overflow()
+        self.rounded_up(opposite) >= Format::of_sums(T::DTYPE).overflow()
     }
 
     fn may_lose_factor(&self, row: usize, col: usize) -> bool {
@@ -128,12 +128,12 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         }
         // What is no larger is rounded to zero.
         let lost = |line: Line| match self.problem.precision {
-            Computed::Fast => bound::LOST_BY_ONE_HALF * line.largest,
-            Computed::Tf32 => bound::LOST_BY_TF32,
+            Precision::Fast => bound::LOST_BY_ONE_HALF * line.largest,
+            Precision::Tf32 => bound::LOST_BY_TF32,
             _ => f64::NAN,
         };
         let [lost_of_row, lost_of_col] = [self.rows[row], self.cols[col]].map(lost);
-        self.problem.precision == Computed::Split
+        self.problem.precision == Precision::Split
             || self.products(row, col).any(|(a, b)| {
                 a.is_infinite() && b.abs() <= lost_of_col
                     || b.is_infinite() && a.abs() <= lost_of_row
@@ -141,8 +141,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
     }
 
     fn sum(&self, row: usize, col: usize, sum: f64, magnitude: f64) -> Tracked {
-        let p = Precision::of_sums(T::DTYPE);
-        let double = Precision::DOUBLE;
+        let p = Format::of_sums(T::DTYPE);
+        let double = Format::DOUBLE;
         let own = match self.own {
             SumError::Exact => 0.0,
             SumError::Plain => bound::sum(double, (self.k, self.k), magnitude),
@@ -156,7 +156,7 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let precision = self.problem.precision;
         let roundings = bound::roundings(T::DTYPE, precision, self.k);
         let part = bound::lost_of_largest(T::DTYPE, precision);
-        let error = if precision == Computed::Tf32 && T::DTYPE == Dtype::F32 {
+        let error = if precision == Precision::Tf32 && T::DTYPE == Dtype::F32 {
             let (row, col) = (self.rows[row], self.cols[col]);
             let lost = bound::lost_of_each(bound::LOST_BY_TF32, self.k, row, col);
             bound::sum(p, (roundings, self.k), magnitude) + lost + own
@@ -227,11 +227,11 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
 
     /// The result of a fused operation of the device, which the reference rounds too.
     fn fused(&self, exact: f64, incoming: f64) -> Tracked {
-        let p = Precision::of_sums(T::DTYPE);
+        let p = Format::of_sums(T::DTYPE);
         if !exact.is_finite() {
             return Tracked { value: exact, error: 0.0 };
         }
-        let error = bound::fused(p, exact, incoming) + bound::fused(Precision::DOUBLE, exact, 0.0);
+        let error = bound::fused(p, exact, incoming) + bound::fused(Format::DOUBLE, exact, 0.0);
         if exact.abs() - error >= p.overflow() {
             Tracked { value: f64::INFINITY.copysign(exact), error: 0.0 }
         } else if exact.abs() + error >= p.overflow() {
@@ -268,8 +268,8 @@ impl<T: Element, D: Element> ElementRule<'_, '_, T, D> {
         let (x, v) = (z.value.abs() + z.error, value.abs() + propagated);
         let evaluation = |p| bound::evaluation(p, activation, z.value, x, v);
         let error = propagated
-            + evaluation(Precision::of_sums(T::DTYPE))
-            + evaluation(Precision::DOUBLE)
+            + evaluation(Format::of_sums(T::DTYPE))
+            + evaluation(Format::DOUBLE)
             + bound::approximation(D::DTYPE, activation, z.value, x, v);
         (value, bound::conversion(D::DTYPE, value, error))
     }

@@ -17,11 +17,11 @@
 //! errors, a vector misses the row with probability at most 1/2, and [`VECTORS`] of them with at most 2^-24. A single
 //! wrong element in an otherwise correct row is never missed if it is off by more than twice the tolerance.
 
-use super::bound::{self, Precision, roundings};
+use super::bound::{self, Format, roundings};
 use super::compare::serialize_float;
 use super::inputs::rng;
 use super::problem::{Problem, ShapeError, widen};
-use crate::precision::Precision as Computed;
+use crate::precision::Precision;
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rand::RngExt;
 use regemm_kernels::element::{Dtype, Element};
@@ -116,7 +116,7 @@ impl Freivalds {
         let vectors =
             Array2::from_shape_simple_fn((n, count), || if rng.random() { 1.0 } else { -1.0 });
 
-        let device = Precision::of_sums(T::DTYPE);
+        let device = Format::of_sums(T::DTYPE);
         let ones = Array1::<f64>::ones(n);
         let mut expected = Array2::zeros((m, count));
         let mut bound_norm = Array1::zeros(m);
@@ -139,7 +139,7 @@ impl Freivalds {
                 bound_norm += &(lost(bound::LOST_BY_ONE_HALF) * factor);
                 bound_norm += &(lost(part) * (problem.alpha.abs() * (1.0 + device.gamma(1))));
             }
-            if (T::DTYPE, problem.precision) == (Dtype::F32, Computed::Tf32) {
+            if (T::DTYPE, problem.precision) == (Dtype::F32, Precision::Tf32) {
                 let lost = norms_of_lost_of_each(bound::LOST_BY_TF32, &a, &b);
                 bound_norm += &(lost * (problem.alpha.abs() * (1.0 + device.gamma(1))));
             }
@@ -173,7 +173,7 @@ impl Freivalds {
         // Roundings in the subnormal range: one an operation, the sum's scaled by alpha.
         let subnormal = (problem.alpha.abs() * k as f64 + 2.0) * device.smallest;
         bound_norm += subnormal * (n as f64).sqrt();
-        let own_error = magnitude * Precision::DOUBLE.gamma(n + k + OWN_ROUNDINGS);
+        let own_error = magnitude * Format::DOUBLE.gamma(n + k + OWN_ROUNDINGS);
 
         let applies = expected.iter().chain(&bound_norm).chain(&own_error).all(|v| v.is_finite());
         Ok(applies.then_some(Freivalds {
@@ -206,7 +206,7 @@ impl Freivalds {
         d.mapv_inplace(f64::abs);
         let tests = residuals.len().max(1) as f64;
         let deviations = (2.0 * (2.0 * tests / FALSE_ALARM).ln()).sqrt();
-        let own_gamma = Precision::DOUBLE.gamma(n);
+        let own_gamma = Format::DOUBLE.gamma(n);
 
         let mut result = FreivaldsResult {
             vectors: self.vectors.ncols(),
@@ -236,7 +236,7 @@ impl Freivalds {
         match self.dtype {
             Dtype::F32 | Dtype::F64 => 0.0,
             Dtype::F16 | Dtype::Bf16 => {
-                let p = Precision::of_elements(self.dtype);
+                let p = Format::of_elements(self.dtype);
                 row_norm * p.gamma(1) + p.smallest * (n as f64).sqrt()
             }
         }

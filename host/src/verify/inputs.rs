@@ -1,6 +1,6 @@
 //! Seeded random operands. The same seed gives the same matrices on every machine.
 
-use super::bound::Precision;
+use super::bound::Format;
 use ndarray::Array2;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
@@ -77,7 +77,7 @@ fn element<T: Element>(rng: &mut ChaCha8Rng, distribution: Distribution) -> T {
 /// stay small; 0 where `k` is too large for any.
 pub fn exact_integer_limit<T: Element>(k: usize) -> u32 {
     const LARGEST: f64 = 16.0;
-    let sums = 0.5 / Precision::of_sums(T::DTYPE).unit_roundoff;
-    let elements = 1.0 / Precision::of_elements(T::DTYPE).unit_roundoff;
+    let sums = 0.5 / Format::of_sums(T::DTYPE).unit_roundoff;
+    let elements = 1.0 / Format::of_elements(T::DTYPE).unit_roundoff;
     (sums / k.max(1) as f64).sqrt().min(elements).min(LARGEST) as u32
 }

@@ -38,7 +38,7 @@ mod sums;
 mod uploaded;
 
 pub use accuracy::{Errors, ExactProduct};
-pub use bound::{Precision, gamma};
+pub use bound::{Format, gamma};
 pub use canary::{Canaries, CanaryFault};
 pub use case::{Addend, BatchCase, Case, Elements, Operands};
 pub use check::{Expectation, Method, Verification, check_batch};

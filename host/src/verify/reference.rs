@@ -1,6 +1,6 @@
 //! The exact result in double precision, and how far each element of a correct result may be from it.
 
-use super::bound::Precision;
+use super::bound::Format;
 use super::element_rule::ElementRule;
 use super::problem::{Problem, ShapeError, widen};
 use super::sums::Sums;
@@ -81,7 +81,7 @@ pub fn exact_reference<T: Element, D: Element>(
     let kept = matches!(problem.activation, Activation::None | Activation::Relu);
     let sums = k as f64 * a * b;
     let all = problem.alpha.abs() * sums + problem.beta.abs() * c + bias;
-    let limit = 1.0 / Precision::of_sums(T::DTYPE).unit_roundoff;
+    let limit = 1.0 / Format::of_sums(T::DTYPE).unit_roundoff;
     // What a precision of f32 rounds factors to is exact up to some integer.
     let [of_one, of_other] = problem.precision.largest_integers();
     let whole = T::DTYPE != Dtype::F32 || (a.max(b) <= of_one && a.min(b) <= of_other);
