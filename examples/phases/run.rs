@@ -1,8 +1,8 @@
 //! A launch that is observed, and whose result is checked.
 
 use crate::Result;
-use crate::deeds::{Element, Name};
-use crate::kernels::Size;
+use crate::element::{Element, Name};
+use crate::size::Size;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, MemoryAccess, Simulator, ThreadEvents};
 use regemm_kernels::epilogue::Linear;
@@ -41,8 +41,8 @@ impl Matrix {
         MatrixRef { data: GlobalPtr::from_address(self.address), ld: self.cols.into() }
     }
 
-    fn element_at(&self, access: &MemoryAccess) -> Option<Element> {
-        let index = access.address.checked_sub(self.address)? / BYTES;
+    fn element_at(&self, address: u64) -> Option<Element> {
+        let index = address.checked_sub(self.address)? / BYTES;
         let (row, col) = (index / u64::from(self.cols), index % u64::from(self.cols));
         (row < self.rows.into()).then_some(Element { matrix: self.name, row, col })
     }
@@ -103,10 +103,28 @@ impl Run {
         &self.threads[block as usize * threads..][..threads]
     }
 
+    /// Fails if there is no such block.
+    pub fn has_block(&self, block: u32) -> Result<()> {
+        let blocks = self.blocks();
+        if block < blocks {
+            return Ok(());
+        }
+        Err(format!("there is no block {block}: they are 0 to {}", blocks - 1).into())
+    }
+
     /// The element that an access is to.
     pub fn element(&self, access: &MemoryAccess) -> Result<Element> {
-        let mut found = self.matrices.iter().filter_map(|matrix| matrix.element_at(access));
-        let element = found.next().filter(|_| u64::from(access.bytes) == BYTES);
-        element.ok_or_else(|| format!("{}: {access} is to no element", self.kernel.name).into())
+        if u64::from(access.bytes) != BYTES {
+            return Err(format!("{}: {access} is to no element", self.kernel.name).into());
+        }
+        self.element_at(access.address)
+    }
+
+    /// The element at an address of global memory.
+    pub fn element_at(&self, address: u64) -> Result<Element> {
+        let mut found = self.matrices.iter().filter_map(|matrix| matrix.element_at(address));
+        found
+            .next()
+            .ok_or_else(|| format!("{}: no element is at {address:#x}", self.kernel.name).into())
     }
 }

@@ -55,7 +55,7 @@ use std::process::ExitCode;
 
 /// Matrix multiplication on NVIDIA GPUs with kernels written in Rust, and on a simulator where there is none.
 #[derive(Parser)]
-#[command(name = "regemm", version, after_help = format!("{EXPERIMENTS}\n\n{}", exit::HELP), arg_required_else_help = true)]
+#[command(name = "regemm", version, after_help = format!("{EXPERIMENTS}\n\n{STEP_BY_STEP}\n\n{}", exit::HELP), arg_required_else_help = true)]
 struct Cli {
     /// Print one JSON document on standard output instead of text, also for errors
     #[arg(long, global = true)]
@@ -84,6 +84,13 @@ Experiments, and the commands that make them:
   which kernel is chosen, why     tune --explain 100x200x300
   a fused epilogue                mul A.npy B.npy -o D.npy --bias BIAS.npy --activation gelu-erf
   all of it on one page           report ladder.json traffic.json -o report.html";
+
+/// Those that the command does not make.
+const STEP_BY_STEP: &str = "\
+In the source code of regemm, what threads do, step by step:
+  who loads what, and in phases   cargo run --release --example phases
+  pipelines, slices and stages    cargo run --release --example phases -- stages
+  a thread of the micro-kernel    cargo run --release --example phases -- fragments";
 
 #[derive(Subcommand)]
 enum Command {

@@ -140,7 +140,7 @@
 //!
 //! [`Simulator::observe`] launches a kernel and says which accesses each thread has made and at which barriers it has
 //! waited, one after another. Other launches keep nothing of that. The example `phases` of this workspace prints what
-//! it says of two kernels.
+//! it says of the lower rungs of the ladder.
 //!
 //! # What it counts
 //!

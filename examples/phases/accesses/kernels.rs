@@ -1,11 +1,9 @@
-//! The kernels in tiles that are small enough to be shown, and the products that they compute.
+//! The kernels in tiles that are small enough to be shown.
 
 use regemm_kernels::epilogue::Linear;
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::ladder::naive::Naive;
 use regemm_kernels::ladder::tiled::Tiled;
-use std::fmt;
-use std::str::FromStr;
 
 regemm_kernels::gemm_kernels! {
     /// Naive kernels by tile.
@@ -27,9 +25,6 @@ regemm_kernels::gemm_kernels! {
     tiled_16x16_f32 = Tiled<f32, 16>, epilogue = Linear<f32>, min_blocks = 1;
 }
 
-/// The most rows, columns or depth. More is more than anybody reads.
-const LARGEST: u32 = 64;
-
 /// The tiles that there are kernels of, as they are written.
 pub const TILES: [&str; 4] = ["2", "4", "8", "16"];
 
@@ -50,33 +45,4 @@ pub fn tiled(tile: u32) -> &'static KernelInfo {
 
 fn of_tile(table: &'static [KernelInfo], tile: u32) -> &'static KernelInfo {
     table.iter().find(|kernel| kernel.tile.bm == tile).expect("a tile of the table")
-}
-
-/// Rows and columns of D, and the depth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let extent = |number: &str| number.parse().ok().filter(|n| (1..=LARGEST).contains(n));
-        let numbers: Option<Vec<u32>> = text.split('x').map(extent).collect();
-        match numbers.as_deref() {
-            Some(&[n]) => Ok(Size { m: n, n, k: n }),
-            Some(&[m, n, k]) => Ok(Size { m, n, k }),
-            _ => Err(format!("a size is N or MxNxK with numbers from 1 to {LARGEST}")),
-        }
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Size { m, n, k } = self;
-        write!(f, "D = {m} x {n} from A = {m} x {k} and B = {k} x {n}")
-    }
 }

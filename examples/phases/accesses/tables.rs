@@ -1,44 +1,16 @@
 //! What is printed.
 
+use super::deeds::{self, Deed, Phase, Place, deeds};
 use crate::Result;
-use crate::deeds::{self, Deed, Element, Name, Phase, Place, deeds};
+use crate::element::{Element, Name};
 use crate::run::Run;
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
+use crate::text::{joined, table, thread, words};
+use comfy_table::CellAlignment;
 use regemm_report::table::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Products that stand on one line.
 const PRODUCTS_A_LINE: usize = 2;
-
-/// A table under its title, and how all columns but the first are aligned.
-fn table(
-    title: &str,
-    heading: Vec<String>,
-    rows: Vec<Vec<String>>,
-    others: CellAlignment,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_header(heading).add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(others);
-    }
-    format!("{title}\n{table}\n")
-}
-
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
-    words.map(str::to_owned).to_vec()
-}
-
-fn joined<T: ToString>(items: impl IntoIterator<Item = T>, between: &str) -> String {
-    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(between)
-}
-
-/// A thread by row and column of its element in the tile of D.
-fn thread(run: &Run, index: usize) -> String {
-    let (row, col) = (index / run.kernel.tile.bn as usize, index % run.kernel.tile.bn as usize);
-    format!("({row},{col})")
-}
 
 /// The elements that a thread loads, in its order.
 fn loads(deeds: &[Deed]) -> impl Iterator<Item = Element> {

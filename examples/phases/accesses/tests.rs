@@ -1,24 +1,15 @@
 //! What is printed, and that it is what the kernels do.
 
+use super::deeds::{Deed, Phase, Place, deeds, phases};
 use super::*;
-use deeds::{Deed, Element, Name, Phase, Place, deeds, phases};
+use crate::Cli;
+use crate::element::{Element, Name};
+use crate::testing::{assert_printed, lines};
+use clap::Parser;
 use std::collections::BTreeMap;
 
-/// The lines that are printed, without borders and with single spaces.
 fn printed(size: &str, tile: u32, block: u32) -> Vec<String> {
-    let text = show(&Arguments { size: size.parse().unwrap(), tile, block }).unwrap();
-    let words =
-        |line: &str| line.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ");
-    text.lines().map(words).collect()
-}
-
-/// That these lines are printed one after another, with others between them or not.
-#[track_caller]
-fn assert_printed(lines: &[String], expected: &[&str]) {
-    let mut rest = lines.iter();
-    for expected in expected {
-        assert!(rest.any(|line| line == expected), "no line {expected:?} here in {lines:#?}");
-    }
+    lines(&show(&Arguments { size: size.parse().unwrap(), tile, block }).unwrap())
 }
 
 #[test]
@@ -171,8 +162,8 @@ fn what_cannot_be_shown_is_refused() {
         size.parse::<Size>().unwrap_err();
     }
     for wrong in [["--tile", "3"], ["--size", "0"], ["--block", "-1"]] {
-        assert!(Arguments::try_parse_from(["phases"].iter().chain(&wrong)).is_err(), "{wrong:?}");
+        assert!(Cli::try_parse_from(["phases"].iter().chain(&wrong)).is_err(), "{wrong:?}");
     }
-    let usual = Arguments::try_parse_from(["phases"]).unwrap();
+    let usual = Cli::try_parse_from(["phases"]).unwrap().accesses;
     assert_eq!((usual.size, usual.tile, usual.block), ("4x4x4".parse().unwrap(), 2, 0));
 }

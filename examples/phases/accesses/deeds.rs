@@ -5,33 +5,11 @@
 //! put there: they put their loads in the order in which they have made them.
 
 use crate::Result;
+use crate::element::{Element, Name};
 use crate::run::{BYTES, Run};
 use cuda_std::sim::{AccessKind, Event, Space, SyncOperation, ThreadEvents};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-
-/// A matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
-    A,
-    B,
-    D,
-}
-
-/// An element of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Element {
-    pub matrix: Name,
-    pub row: u64,
-    pub col: u64,
-}
-
-impl fmt::Display for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Element { matrix, row, col } = self;
-        write!(f, "{matrix:?}[{row}][{col}]")
-    }
-}
 
 /// A place in the tile of a matrix in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
