@@ -19,7 +19,7 @@ use clap::Parser;
 use common::kept;
 use regemm::measure::Rotation;
 use regemm::ndarray::Array2;
-use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16};
+use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16, kernels};
 use regemm_report::ladder;
 use regemm_report::settings::Settings;
 use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
@@ -251,8 +251,13 @@ fn tables_of_pages_are_those_of_the_records_that_they_name() {
         let mut tables = vec![side_by_side(&records)];
         if page == "README.md" {
             let (fast, all) = as_fast(&tables[0].markdown());
-            let sentence = format!("On an H200 {fast} of the {all} cases of the main records");
+            let sentence =
+                format!("On an H200, {fast} of the {all} cases of [the main records](#how-fast)");
             assert!(text.contains(&sentence), "{page} does not say: {sentence}");
+            let [speeds, ratios] = at_a_glance(&records, &["f32", "bf16", "f16", "f64"]);
+            for row in [speeds, ratios] {
+                assert!(text.contains(&row), "{page} begins with another row than this: {row}");
+            }
         } else {
             tables.extend(cases_side_by_side(&records));
         }
@@ -262,6 +267,90 @@ fn tables_of_pages_are_those_of_the_records_that_they_name() {
             assert!(text.contains(rows), "{page} has another table than this:\n{markdown}");
         }
     }
+}
+
+/// What the README begins with: speeds at 4096 by element type, and their ratios to the vendor's.
+fn at_a_glance(records: &[Record], types: &[&str]) -> [String; 2] {
+    let squares = cases_side_by_side(records).swap_remove(0);
+    let row = squares.rows.iter().find(|row| row[0] == "4096").unwrap();
+    let cells: Vec<(&str, &str)> = types
+        .iter()
+        .map(|of| {
+            let column = squares.heading.iter().position(|heading| heading == of).unwrap();
+            row[column].trim_end_matches(')').split_once(" (").unwrap()
+        })
+        .collect();
+    let join = |cells: Vec<&str>| cells.join(" | ");
+    [
+        format!("| TFLOP/s | {} |", join(cells.iter().map(|(_, speed)| *speed).collect())),
+        format!(
+            "| ratio to the vendor's best | {} |",
+            join(cells.iter().map(|(ratio, _)| *ratio).collect())
+        ),
+    ]
+}
+
+/// The newest record of the ladder of an element type on an H200, and its name.
+fn newest_ladder(dtype: &str) -> (String, ladder::Record) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements");
+    let ending = format!("-h200-ladder-{dtype}.json");
+    let files = std::fs::read_dir(&folder).unwrap();
+    let names = files.filter_map(|file| file.unwrap().file_name().into_string().ok());
+    let newest = names.filter(|name| name.ends_with(&ending)).max().unwrap();
+    let text = std::fs::read_to_string(folder.join(&newest)).unwrap();
+    (newest.trim_end_matches(".json").to_owned(), serde_json::from_str(&text).unwrap())
+}
+
+/// The speed of a rung's best kernel, or of the kernel of this name where that is no rung's, on one size, and what it is
+/// of the vendor's, as the README has them.
+fn best_of_rung(record: &ladder::Record, rung: &str, size: usize) -> String {
+    let round = record.rounds.iter().find(|round| round.size == size).unwrap();
+    let is_rung = kernels::kernels().iter().any(|kernel| kernel.rung.name() == rung);
+    let is_meant = |name: &str| match kernels::find(name) {
+        Ok(kernel) if is_rung => kernel.rung.name() == rung,
+        Ok(kernel) => kernels::base_name(kernel) == rung,
+        Err(_) => false,
+    };
+    let speeds = round.rungs().filter(|entry| is_meant(&entry.name)).map(|entry| entry.tflops);
+    let best = speeds.max_by(f64::total_cmp).unwrap_or_else(|| panic!("{rung} at {size}"));
+    let of_vendor = 100.0 * best / round.vendor_tflops().unwrap();
+    let decimals = if best < 100.0 { 1 } else { 0 };
+    format!("| {best:.decimals$} | {of_vendor:.0} % |")
+}
+
+/// Each row of the README's ladder is the best kernel of its rung.
+#[test]
+fn the_ladder_of_the_readme_is_that_of_the_newest_records() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, section) = text.split_once("\n## The ladder\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let [(f32_name, in_f32), (f16_name, in_f16)] = ["f32", "f16"].map(newest_ladder);
+    for name in [&f32_name, &f16_name] {
+        assert!(section.contains(&format!("{name}.md")), "the README shows another than {name}");
+    }
+    let mut rows = 0;
+    for line in section.lines() {
+        let Some((rung, _)) = line.strip_prefix("| [`").and_then(|rest| rest.split_once('`'))
+        else {
+            continue;
+        };
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        // Tables of small D say where; of a product that the ladder does not have, another record is named.
+        let size = match cells[..] {
+            [_, _, _, place, ..] if cells.len() == 6 => place.parse().ok(),
+            _ => Some(4096),
+        };
+        let Some(size) = size else {
+            assert!(line.contains("docs/measurements/"), "{line}");
+            continue;
+        };
+        let record = if ["tensor_core", "warpgroup"].contains(&rung) { &in_f16 } else { &in_f32 };
+        let expected = best_of_rung(record, rung, size);
+        assert!(line.ends_with(&expected), "{line}\nends otherwise in the record: {expected}");
+        rows += 1;
+    }
+    assert_eq!(rows, 14, "rungs with a speed");
 }
 
 /// A record that the table does not name has no command that makes it again.
