@@ -33,6 +33,16 @@ fn reasons_are_true_of_the_kernel_that_they_stand_beside() {
     assert_eq!(reason(&said, "decoupled_f32"), highest, "{said}");
     assert_eq!(said.matches(highest).count(), 2, "as the choice and in its row alone:\n{said}");
     assert_eq!(reason(&said, "tiled16_f32"), "its tiles keep the device busy", "{said}");
+    // Turing runs rungs above the one that is chosen, and they have as many tiles.
+    let said = explained(folder.path(), "4096 --gpu t4");
+    let highest = "the highest rung without cp.async that keeps the device busy";
+    assert_eq!(reason(&said, "double_buffered_f32"), highest, "{said}");
+    assert_eq!(reason(&said, "microkernel_f32"), "its tiles keep the device busy", "{said}");
+    // What speaks against a kernel is no reason to choose it.
+    let said = explained(folder.path(), "2048 --gpu t4 --dtype bf16_f32");
+    let alone = "no kernel that can run here has tiles for this D";
+    assert_eq!(reason(&said, "naive_bf16_f32"), alone, "{said}");
+    assert!(!said.contains("loads both factors"), "{said}");
     let said = explained(folder.path(), "200 --gpu rtx4090");
     assert_eq!(reason(&said, "pipelined_f32"), "it has too few tiles for the device", "{said}");
     // One tile keeps nothing busy.

@@ -178,8 +178,10 @@ impl Order {
             let size = if fills { area } else { -area };
             let rule = if on_tensor_cores && (small || !fills) {
                 Rule::FasterOnTensorCores
-            } else {
+            } else if copies_asynchronously {
                 Rule::FillsDevice
+            } else {
+                Rule::FillsDeviceWithoutAsyncCopies
             };
             (Order(2, kernel.rung as u64, fills, size, covered), rule)
         } else {

@@ -10,6 +10,8 @@ pub enum Rule {
     LittleToReuse,
     /// It has enough tiles for the device.
     FillsDevice,
+    /// The same on a device without asynchronous copies, where the rungs that live on them come last.
+    FillsDeviceWithoutAsyncCopies,
     /// It takes tensor cores, with which few multiprocessors are faster than all are without.
     FasterOnTensorCores,
     /// It has no tiles: nothing that was loaded is used again.
@@ -35,10 +37,13 @@ impl fmt::Display for Rule {
         f.pad(match self {
             Rule::LittleToReuse => "D is tiny or the product shallow, so there is little to reuse",
             Rule::FillsDevice => "the highest rung whose tiles keep the device busy",
+            Rule::FillsDeviceWithoutAsyncCopies => {
+                "the highest rung without cp.async that keeps the device busy"
+            }
             Rule::FasterOnTensorCores => {
                 "the highest rung: a few tiles on tensor cores are faster than many without"
             }
-            Rule::NoReuse => "it loads both factors anew for every multiply-add",
+            Rule::NoReuse => "no kernel that can run here has tiles for this D",
             Rule::FewTiles => "D has few tiles: the smallest leave the fewest multiprocessors idle",
             Rule::SharesTiles => {
                 "D is small or narrow and K deep, so that several blocks share a tile"
@@ -62,7 +67,10 @@ impl Rule {
         impl fmt::Display for OfAnother {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.0 {
-                    Rule::FillsDevice => f.pad("its tiles keep the device busy"),
+                    Rule::FillsDevice | Rule::FillsDeviceWithoutAsyncCopies => {
+                        f.pad("its tiles keep the device busy")
+                    }
+                    Rule::NoReuse => f.pad("it loads both factors anew for every multiply-add"),
                     Rule::FasterOnTensorCores => f.pad("a few tiles on tensor cores are fast"),
                     Rule::FewTiles => f.pad("it has too few tiles for the device"),
                     Rule::SharesTiles => f.pad("several of its blocks share a tile"),
