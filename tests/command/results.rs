@@ -25,6 +25,39 @@ fn mul_writes_the_product_and_says_what_it_did() {
     assert_eq!(listing(folder.path()).len(), 3);
 }
 
+/// The first product waits for the driver to load the kernel, often for longer than for the product.
+#[test]
+fn mul_tells_the_time_of_a_product_from_that_of_loading_its_kernel() {
+    let folder = sample();
+    let on_gpu = |options: &str| {
+        let line = format!("mul a.npy b.npy -o d.npy --force {options}");
+        let output = with_fake_gpu(folder.path()).args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(SUCCESS), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let said = on_gpu("");
+    let line = said.lines().find(|line| line.starts_with("time ")).unwrap();
+    assert!(line.contains("by the host's clock") && line.contains("the first time"), "{said}");
+    let document: Value = serde_json::from_str(&on_gpu("--json")).unwrap();
+    for time in ["seconds", "seconds_once_loaded"] {
+        assert!(document[time].as_f64().is_some_and(|seconds| seconds > 0.0), "{document}");
+    }
+}
+
+/// Also where they hold what is no number.
+#[test]
+fn what_is_multiplied_by_zero_is_not_read_as_the_help_says() {
+    let folder = sample();
+    write_f32(folder.path(), "nan.npy", "(2, 3)", &[f32::NAN; 6]);
+    write_f32(folder.path(), "c.npy", "(2, 2)", &[f32::INFINITY; 4]);
+    succeed(folder.path(), "mul nan.npy b.npy -o d.npy --alpha 0 --device sim");
+    assert_eq!(d(&folder), [0.0; 4]);
+    succeed(folder.path(), "mul a.npy b.npy -o d.npy --force --c c.npy --beta 0 --device sim");
+    assert_eq!(d(&folder), [4.0, -1.0, 10.0, -1.0]);
+    let help = succeed(folder.path(), "mul --help");
+    assert!(help.contains("--alpha 0") && help.contains("--beta 0"), "{help}");
+}
+
 #[test]
 fn mul_obeys_every_part_of_the_operation() {
     let folder = sample();

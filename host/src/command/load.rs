@@ -204,6 +204,11 @@ fn dtype(dtype: &DType) -> Result<Dtype, String> {
             "holds complex numbers of type '{plain}', which cannot be multiplied; save real and imaginary parts apart, \
                  as x.real.astype(np.float32)"
         )),
+        // What NumPy calls the bfloat16 of other libraries, whose name it does not keep.
+        (TypeChar::RawData, 2) => Err(format!(
+            "holds elements of type '{plain}', which NumPy does not know; if they are bfloat16, save \
+             x.astype(np.float32) and add --as bf16"
+        )),
         _ => Err(format!(
             "holds elements of type '{plain}', but only float32, float64 and float16 can be \
              multiplied; save x.astype(np.float32)"

@@ -18,7 +18,7 @@ use super::tune::explain::{explanation_json, ranking};
 use super::verdict::{describe, verification_json};
 use clap::ValueEnum;
 use ndarray::Axis as ArrayAxis;
-use product::{compute, verify};
+use product::{Computed, compute, verify};
 use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
 use regemm::verify::Verification;
@@ -101,7 +101,8 @@ const HELP: &str = "\
 All files hold float32, float64 or float16, all the same, but for --results: with it C, the bias and D hold float32 \
 beside factors of float16. C and Fortran order and both byte orders are understood. NaN and infinities are computed \
 with as IEEE 754 says, but for --precision split, which makes NaN of both, and fast and tf32, which may round what an infinity \
-is multiplied by to zero. An array of three dimensions is a batch of matrices: then D is one too, and matrices in other \
+is multiplied by to zero. With --alpha 0 A and B are not read, and with --beta 0 C is not, so that what is in them does \
+not matter. An array of three dimensions is a batch of matrices: then D is one too, and matrices in other \
 files are shared by all products (a bias of two dimensions has a row for each).
 
 Examples:
@@ -233,7 +234,7 @@ where
     if output.is_text() && arguments.device.device == DeviceSpec::Auto && device.is_sim() {
         announce_simulator(operands.multiply_adds());
     }
-    let (d, report, product_seconds) = compute(arguments, &operands, &device)?;
+    let Computed { d, report, times: taken } = compute(arguments, &operands, &device)?;
     let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
     if all_finite && not_finite > 0 {
         let warning = format!(
@@ -293,7 +294,8 @@ where
         "transposed": report.repacked.transposed_factors().collect::<Vec<_>>(),
         "explanation": explanation.as_ref().map(explanation_json),
         "launched": report.launched,
-        "seconds": product_seconds,
+        "seconds": taken.map(|taken| taken.first),
+        "seconds_once_loaded": taken.map(|taken| taken.once_loaded),
         "counters": report.counters.as_ref().map(counters_json),
         "verification": verification.as_ref().map(verification_json),
         "warnings": operands.warnings,
@@ -330,9 +332,11 @@ where
         }
         output.text(ranking(explanation))?;
     }
-    if let Some(seconds_taken) = product_seconds {
-        let taken = seconds(seconds_taken);
-        output.text(format_args!("time     {taken}, the loading of the kernel included"))?;
+    if let Some(taken) = taken {
+        let (first, once_loaded) = (seconds(taken.first), seconds(taken.once_loaded));
+        output.text(format_args!(
+            "time     {once_loaded} by the host's clock, and {first} the first time, when the kernel is loaded"
+        ))?;
     }
     if let Some(counters) = &report.counters {
         output.text(format_args!(

@@ -35,13 +35,47 @@ impl<T: Element> Held<T> {
     }
 }
 
-/// All D, what the library reports, and the seconds the product took by the host's clock; on the simulator there are
-/// none.
+/// What a product comes to.
+pub(super) struct Computed<D> {
+    /// All D.
+    pub d: Array3<D>,
+    /// What the library reports.
+    pub report: Report,
+    /// None on the simulator.
+    pub times: Option<Times>,
+}
+
+/// Seconds that a product takes by the host's clock, from its launch to its end.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    /// The first time, when the driver loads the kernel or even compiles it, which mostly takes longer than the product.
+    pub first: f64,
+    /// What it takes in a program that goes on.
+    pub once_loaded: f64,
+}
+
+/// Runs a product, on a GPU twice: that tells how much of the first time was the product's. D is the same after both.
+fn run(
+    device: &Device,
+    mut run: impl FnMut() -> regemm::Result<Report>,
+) -> regemm::Result<(Report, Option<Times>)> {
+    let start = Instant::now();
+    let report = run()?;
+    let first = start.elapsed().as_secs_f64();
+    if device.is_sim() {
+        return Ok((report, None));
+    }
+    let start = Instant::now();
+    run()?;
+    Ok((report, Some(Times { first, once_loaded: start.elapsed().as_secs_f64() })))
+}
+
+/// Computes D.
 pub(super) fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     arguments: &Arguments,
     operands: &Operands<T, D>,
     device: &Device,
-) -> Result<(Array3<D>, Report, Option<f64>), Failure> {
+) -> Result<Computed<D>, Failure> {
     let spinner = progress::spinner("multiplying");
     let constant = T::Acc::constant;
     let a = Held::upload(device, &operands.a)?;
@@ -70,24 +104,20 @@ pub(super) fn compute<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     if let Some(name) = &arguments.kernel {
         gemm = gemm.kernel(KernelChoice::Named(name.clone()));
     }
-    let (d, report, taken) = match operands.count {
+    let (d, (report, times)) = match operands.count {
         Some(count) => {
             let mut d = device.batch::<D>(count, m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?, report, taken)
+            let done = run(device, || gemm.clone().run(&mut d))?;
+            (d.to_array()?, done)
         }
         None => {
             let mut d = device.matrix::<D>(m, n)?;
-            let start = Instant::now();
-            let report = gemm.run(&mut d)?;
-            let taken = start.elapsed();
-            (d.to_array()?.insert_axis(ArrayAxis(0)), report, taken)
+            let done = run(device, || gemm.clone().run(&mut d))?;
+            (d.to_array()?.insert_axis(ArrayAxis(0)), done)
         }
     };
     spinner.finish_and_clear();
-    Ok((d, report, (!device.is_sim()).then_some(taken.as_secs_f64())))
+    Ok(Computed { d, report, times })
 }
 
 pub(super) fn verify<T: Element, D: Element>(
