@@ -83,6 +83,37 @@ fn records_of_all_benchmarks_are_shown() {
     fail(folder.path(), &measured, FILE, &["cargo bench --bench gemm", "one of the ladder"]);
 }
 
+/// Times are shown by whom they were measured for, or were kept by.
+#[test]
+fn times_that_tune_keeps_are_shown() {
+    let folder = folder();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let times = root.join("docs/measurements/2026-11-25-h100-tune-bf16.json");
+    succeed(folder.path(), &format!("report {} -o page.html", times.display()));
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
+    let page = Html::parse_document(&page);
+    let title = "Measured times for the choice of kernels on NVIDIA H100 80GB HBM3";
+    assert_eq!(texts(&page, "h2")[0], title);
+    assert!(texts(&page, "td, th").iter().any(|cell| cell == "warpgroup_bf16"));
+}
+
+/// Windows PowerShell writes UTF-16, or UTF-8 with a mark before it.
+#[test]
+fn what_other_shells_redirect_is_read() {
+    let folder = folder();
+    let at = folder.path();
+    let marked: Vec<u16> = format!("\u{feff}{RECORD}").encode_utf16().collect();
+    let little: Vec<u8> = marked.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let big: Vec<u8> = marked.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+    let utf8 = format!("\u{feff}{RECORD}").into_bytes();
+    for bytes in [&little, &big, &utf8] {
+        fs::write(at.join("record.json"), bytes).expect("written");
+        succeed(at, "report record.json -o page.html --force");
+    }
+    fs::write(at.join("record.json"), &little[..little.len() - 1]).expect("written");
+    fail(at, "report record.json -o other.html", FILE, &["record.json", "is no text"]);
+}
+
 /// By a driver that computes nothing: a GPU all of whose results are wrong, beside a processor that is right.
 #[test]
 fn a_ladder_without_a_right_result_is_no_simulator_and_says_what_was_wrong() {

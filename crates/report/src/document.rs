@@ -1,6 +1,6 @@
 //! JSON documents of the command and of the benchmarks, told apart by what they hold.
 
-use crate::{accuracy, ladder, sweep, versus};
+use crate::{accuracy, ladder, sweep, times, versus};
 use serde::de::Error;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub enum Document {
     Occupancy(Value),
     /// `regemm traffic --json`.
     Traffic(Value),
-    /// `regemm tune --json`.
+    /// `regemm tune --json`, or the times that `regemm tune --output` keeps.
     Tune(Value),
 }
 
@@ -60,12 +60,17 @@ pub enum DocumentError {
 /// What reports show, in words.
 const SHOWN: &str = "ladder, sweep, pipelining, accuracy, occupancy, traffic and tune, and records of the benchmarks";
 
+/// Says that a text is Unicode, and is no part of it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 impl Document {
     /// Reads a document.
     ///
     /// # Errors
     /// [`DocumentError`], whose words go behind the name of the file.
     pub fn parse(text: &str) -> Result<Document, DocumentError> {
+        // Some shells and editors begin a file with one.
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let value: Value = serde_json::from_str(text).map_err(DocumentError::Syntax)?;
         if let Some(message) = value.pointer("/error/message").and_then(Value::as_str) {
             return Err(DocumentError::Failure(message.to_owned()));
@@ -102,6 +107,10 @@ impl Document {
             }
             None if value.get("cases").is_some() => {
                 read("a record beside the vendor's library", value).map(Document::Versus)
+            }
+            None if value.get("format").is_some() && value.get("tables").is_some() => {
+                let tables: times::Tables = read("a table of measured times", value)?;
+                Ok(Document::Tune(tables.as_printed()))
             }
             None => Err(DocumentError::Unknown),
         }
@@ -205,6 +214,13 @@ mod tests {
         assert_eq!(ladder.description(), "a record of `cargo bench --bench ladder`");
     }
 
+    /// Windows PowerShell begins what it redirects with one.
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_document() {
+        let text = r#"{"command": "tune", "tables": []}"#;
+        assert_eq!(Document::parse(&format!("\u{feff}{text}")).unwrap().kind(), "tune");
+    }
+
     #[test]
     fn what_is_no_document_is_refused_in_words() {
         assert!(refusal("{").starts_with("is no JSON: "));
@@ -229,6 +245,8 @@ mod tests {
             assert!(refused.contains(words), "{refused}");
         }
         assert!(refusal(r#"{"rounds": []}"#).starts_with("is a record of the ladder, but"));
+        let words = refusal(r#"{"format": 1, "tables": [7]}"#);
+        assert!(words.starts_with("is a table of measured times, but"), "{words}");
         assert!(refusal(r#"{"cases": []}"#).starts_with("is a record beside the vendor's library"));
         for text in ["{", r#"{"rounds": []}"#] {
             let error = Document::parse(text).unwrap_err();

@@ -31,4 +31,5 @@ pub mod section;
 pub mod settings;
 pub mod sweep;
 pub mod table;
+mod times;
 pub mod versus;

@@ -108,13 +108,24 @@ fn cannot_make(error: &io::Error) -> String {
 
 const NO_TEXT: &str = "is no text, so no JSON, which other subcommands print with --json";
 
+/// The text of a file. What Windows PowerShell redirects to one is UTF-16 behind a byte order mark.
+fn decoded(bytes: Vec<u8>) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes.get(..2) {
+        Some(b"\xff\xfe") => u16::from_le_bytes,
+        Some(b"\xfe\xff") => u16::from_be_bytes,
+        _ => return String::from_utf8(bytes).ok(),
+    };
+    let (units, []) = bytes[2..].as_chunks() else { return None };
+    String::from_utf16(&units.iter().map(|&bytes| unit(bytes)).collect::<Vec<_>>()).ok()
+}
+
 /// Reads what another subcommand has printed, or a record.
 pub fn read(path: &Path) -> Result<Document, Failure> {
     if path == Path::new("-") {
         return Err(no_hyphen());
     }
     let bytes = fs::read(path).map_err(|error| Failure::file(path, cannot_open(&error)))?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, NO_TEXT))?;
+    let text = decoded(bytes).ok_or_else(|| Failure::file(path, NO_TEXT))?;
     Document::parse(&text).map_err(|error| Failure::file(path, error))
 }
 
