@@ -150,7 +150,9 @@ fn kernels_that_do_not_fit_a_gpu_are_said_to() {
         let line = "occupancy --dtype bf16 --kernels naive,warpgroup";
         let said = on_gpu(line);
         let row = said.lines().find(|row| row.contains("warpgroup_bf16")).unwrap();
-        assert!(row.contains("cannot be launched") && row.contains("65536"), "{said}");
+        assert!(row.contains("cannot be launched [1]"), "{said}");
+        let reason = said.lines().find(|line| line.starts_with("[1] ")).unwrap();
+        assert!(reason.contains("65536"), "{said}");
         let document: Value = serde_json::from_str(&on_gpu(&format!("{line} --json"))).unwrap();
         let [fits, large] = [0, 1].map(|place| &document["kernels"][place]);
         assert_eq!(fits["registers"], 32);
@@ -224,6 +226,21 @@ fn what_an_architecture_lacks_is_said_instead_of_what_its_stub_takes() {
             assert!(lacks[step].is_null(), "{lacks}");
         }
     }
+}
+
+/// Reasons are as long as sentences are, and many kernels have the same.
+#[test]
+fn reasons_make_no_row_longer() {
+    let width = |said: &str| {
+        let rows = said.lines().filter(|line| line.starts_with('│'));
+        rows.map(|line| line.chars().count()).max().unwrap()
+    };
+    let (all, some) = (said("occupancy --gpu t4"), said("occupancy --gpu t4 --kernels split_k"));
+    // Of a GPU that can launch all of them.
+    assert!(width(&all) <= width(&said("occupancy --gpu h200")), "{all}");
+    let notes = all.lines().filter(|line| line.starts_with('['));
+    assert!((2..10).contains(&notes.count()), "{all}");
+    assert_eq!(some.matches("cannot be launched [1]").count(), 1, "{some}");
 }
 
 #[test]

@@ -85,7 +85,8 @@ fn limiters(limiters: &[Limiter], separator: &str) -> String {
     limiters.iter().map(|limiter| limiter.name()).collect::<Vec<_>>().join(separator)
 }
 
-/// A row a kernel; with the driver's answers where there are any.
+/// A row a kernel; with the driver's answers where there are any. Why kernels cannot be launched stands below, a line
+/// for each reason, since in a column it would make all rows as long.
 pub fn kernels_table(entries: &[Entry]) -> String {
     let mut heading = vec![
         "kernel",
@@ -103,17 +104,21 @@ pub fn kernels_table(entries: &[Entry]) -> String {
     if with_driver {
         heading.push("driver's blocks");
     }
+    let mut reasons = Vec::new();
     let rows = entries.iter().map(|entry| {
-        let mut row = row(entry);
+        let mut row = row(entry, &mut reasons);
         if with_driver {
             row.push(or_dash(entry.driver));
         }
         row
     });
-    table(&heading, rows)
+    let rows: Vec<_> = rows.collect();
+    let notes = reasons.iter().zip(1..).map(|(why, note): (_, usize)| format!("\n[{note}] {why}"));
+    table(&heading, rows) + &notes.collect::<String>()
 }
 
-fn row(entry: &Entry) -> Vec<String> {
+/// The cells of a kernel; a reason why it cannot be launched is a number among all reasons.
+fn row(entry: &Entry, reasons: &mut Vec<String>) -> Vec<String> {
     let demand = entry.demand;
     let mut row = vec![
         entry.kernel.unwrap_or_default().to_owned(),
@@ -129,8 +134,14 @@ fn row(entry: &Entry) -> Vec<String> {
             limiters(&found.limited_by, ", "),
         ]),
         Err(why) => {
+            let why = why.to_string();
+            let place = reasons.iter().position(|known| *known == why).unwrap_or_else(|| {
+                reasons.push(why);
+                reasons.len() - 1
+            });
             let nothing = || "-".to_owned();
-            row.extend([nothing(), nothing(), nothing(), format!("cannot be launched: {why}")]);
+            let note = format!("cannot be launched [{}]", place + 1);
+            row.extend([nothing(), nothing(), nothing(), note]);
         }
     }
     let steps = &entry.steps;
