@@ -78,6 +78,53 @@ fn lists_are_said_to_be_lists() {
     }
 }
 
+/// The ladder of the README is of rungs, and the best kernel of one is seldom the first.
+#[test]
+fn names_of_rungs_stand_for_all_their_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let names = |line: &str, place: &str, name: &str| -> Vec<String> {
+        let document: Value =
+            serde_json::from_str(&succeed(at, &format!("{line} --json"))).unwrap();
+        let kernels = document.pointer(place).and_then(Value::as_array).unwrap();
+        kernels.iter().map(|kernel| kernel[name].as_str().unwrap().to_owned()).collect()
+    };
+    let of_ladder = |line: &str| {
+        let line = format!("ladder --device sim --sizes 16 {line}");
+        names(&line, "/results/0/kernels", "kernel")
+    };
+    let tiled = ["tiled16_f32", "tiled32_f32"];
+    assert_eq!(of_ladder("--kernels tiled"), tiled);
+    assert_eq!(of_ladder("--kernels tiled --layouts nt"), ["tiled16_nt_f32", "tiled32_nt_f32"]);
+    // A name that a rung shares with one of its kernels is the rung's; the kernel has another one.
+    let all = of_ladder("--kernels stream_k");
+    assert!(all.len() > 1 && all.iter().all(|name| name.starts_with("stream_k")), "{all:?}");
+    assert!(all.contains(&"stream_k_bulk_f32".to_owned()), "{all:?}");
+    assert_eq!(of_ladder("--kernels stream_k_f32"), ["stream_k_f32"]);
+    assert_eq!(
+        of_ladder("--kernels tiled32,tiled,naive"),
+        ["tiled32_f32", "tiled16_f32", "naive_f32"]
+    );
+    let skinny = ["skinny_rows_f32", "skinny_cols_f32"];
+    assert_eq!(names("occupancy --gpu h200 --kernels skinny", "/kernels", "kernel"), skinny);
+    assert_eq!(names("traffic --size 16 --kernels tiled", "/kernels", "kernel"), tiled);
+    let verified = names(
+        "verify --device sim --seed 1 --cases 2 --max-size 20 --dtype f32 --kernels tiled",
+        "/kernels",
+        "kernel",
+    );
+    assert!(verified.len() >= 2 && verified.iter().all(|name| name.starts_with("tiled")));
+    let info = names("info --device sim --dtype f32 --kernels tiled", "/kernels", "name");
+    assert_eq!(info.len(), 8, "two in four layouts: {info:?}");
+    // One that cannot be shown is left out of a rung, but not where it is named.
+    let shown = names("traffic --size 16 --dtype f64 --kernels tensor_core", "/kernels", "kernel");
+    assert!(!shown.is_empty() && !shown.contains(&"tensor_core_bulk_f64".to_owned()), "{shown:?}");
+    let line = "traffic --size 16 --dtype f64 --kernels tensor_core_bulk";
+    fail(at, line, USAGE, &["tensor_core_bulk_f64", "leave it out"]);
+    let line = "ladder --device sim --dtype bf16_f32 --kernels tiled";
+    fail(at, line, USAGE, &["`tiled`", "only for", "f32"]);
+}
+
 /// There is no option that would make `ladder` and `traffic` take them.
 #[test]
 fn kernels_of_other_precisions_are_refused_with_what_shows_them() {

@@ -16,7 +16,8 @@ pub struct Arguments {
     /// Only kernels of these element types, comma-separated: `bf16_f32` has results of f32
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = options::types())]
     dtype: Vec<Types>,
-    /// Only these kernels, comma-separated, in all layouts where a name has none
+    /// Only these kernels, comma-separated, in all layouts where a name has none. The name of a rung, such as tiled,
+    /// stands for all of its kernels; pipelined_f32 is the one that is called so
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     #[command(flatten)]
@@ -89,7 +90,9 @@ impl Arguments {
         let has_types =
             |kernel: &KernelInfo| self.dtype.is_empty() || self.dtype.contains(&Types::of(kernel));
         let is_named = |kernel: &KernelInfo, name: &str| {
-            [kernel.name, base_name(kernel), family_name(kernel)].contains(&name)
+            // Those of precisions besides exact belong to no rung of the ladder.
+            let is_of_rung = kernel.rung.name() == name && kernels::find(kernel.name).is_ok();
+            is_of_rung || [kernel.name, base_name(kernel), family_name(kernel)].contains(&name)
         };
         for name in &self.kernels {
             let mut named =

@@ -1,5 +1,6 @@
 //! Kernels that a device cannot run, and why.
 
+use super::options::is_named;
 use super::output::bytes;
 use regemm::{Device, Error, KernelInfo, Resource};
 use serde_json::{Value, json};
@@ -8,16 +9,22 @@ use std::collections::BTreeMap;
 /// A kernel, and why it cannot run.
 pub type LeftOut = (&'static KernelInfo, Error);
 
-/// The kernels that a device can run, and the others.
+/// The kernels that a device can run, and the others. Those that were named one by one count as if it could: who names
+/// one wants that one, or the reason why it cannot run.
 ///
 /// # Errors
 /// What is not about a kernel.
 pub fn fitting(
     device: &Device,
     kernels: impl IntoIterator<Item = &'static KernelInfo>,
+    names: &[String],
 ) -> Result<(Vec<&'static KernelInfo>, Vec<LeftOut>), Error> {
     let (mut fitting, mut left_out) = (Vec::new(), Vec::new());
     for kernel in kernels {
+        if is_named(kernel, names) {
+            fitting.push(kernel);
+            continue;
+        }
         match device.refusal(kernel)? {
             None => fitting.push(kernel),
             Some(why) => left_out.push((kernel, why)),

@@ -13,6 +13,7 @@ use regemm::occupancy::{
 };
 use regemm::{Device, Error, KernelInfo, Layouts, Resource};
 use serde_json::{Value, json};
+use std::slice;
 
 /// Show how many blocks and warps of each kernel a multiprocessor holds, what limits them, and what a register more or
 /// fewer would do
@@ -27,7 +28,8 @@ pub struct Arguments {
     /// Element type of the kernels: `bf16_f32` has results of f32
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types())]
     dtype: Types,
-    /// Only these kernels, in this order
+    /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled, stands for all of its
+    /// kernels; pipelined_f32 is the one that is called so
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     #[command(flatten)]
@@ -340,13 +342,17 @@ fn kernels(types: Types, names: &[String]) -> Result<Vec<&'static KernelInfo>, E
     if names.is_empty() {
         return Ok(of_types.filter(|kernel| kernel.layouts == Layouts::NN).collect());
     }
-    let named = |name: &String| {
+    let mut named = Vec::new();
+    for name in names {
         let in_full = format!("{name}_{types}");
-        let mut found =
-            of_types.clone().filter(|kernel| kernel.name == *name || kernel.name == in_full);
-        found.next().map_or_else(|| kernels::find_for(name, types), Ok)
-    };
-    names.iter().map(named).collect()
+        let is_named = |kernel: &&KernelInfo| kernel.name == *name || kernel.name == in_full;
+        // Those of precisions besides exact belong to no rung of the ladder.
+        match of_types.clone().find(is_named) {
+            Some(kernel) if !options::is_rung(name) => named.push(kernel),
+            _ => named.extend(options::kernels(types, slice::from_ref(name))?),
+        }
+    }
+    Ok(options::distinct_kernels(named))
 }
 
 fn all_kernels(

@@ -132,6 +132,39 @@ pub fn layouts() -> impl TypedValueParser<Value = Layouts> {
     PossibleValuesParser::new(names).map(|name| by_name(&Layouts::ALL, Layouts::name, &name))
 }
 
+/// Whether a name is that of a rung, which in a list of kernels stands for all of its kernels. A kernel that is called
+/// as its rung is named with its element types there (`stream_k_f32`).
+pub fn is_rung(name: &str) -> bool {
+    kernels::kernels().iter().any(|kernel| kernel.rung.name() == name)
+}
+
+/// Whether a list names a kernel itself, and not just its rung.
+pub fn is_named(kernel: &KernelInfo, names: &[String]) -> bool {
+    let own = [kernel.name, kernels::base_name(kernel), kernels::family_name(kernel)];
+    names.iter().any(|name| !is_rung(name) && own.contains(&name.as_str()))
+}
+
+/// The kernels of a rung of these element types for factors in these layouts; none where the name is another one.
+fn of_rung(name: &str, types: Types, layouts: Layouts) -> Vec<&'static KernelInfo> {
+    kernels::kernels_for(types, layouts).filter(|kernel| kernel.rung.name() == name).collect()
+}
+
+/// The kernels that a name stands for: all of a rung, or one.
+fn named(name: &str, types: Types, layouts: Layouts) -> Result<Vec<&'static KernelInfo>, Error> {
+    let kernels = of_rung(name, types, layouts);
+    if !kernels.is_empty() {
+        return Ok(kernels);
+    }
+    kernels::find_in(name, types, layouts).map(|kernel| vec![kernel]).map_err(|error| match error {
+        Error::UnknownKernel { .. } if is_rung(name) => {
+            let has_some = |of: &Types| !of_rung(name, *of, layouts).is_empty();
+            let found = Types::ALL.into_iter().filter(has_some).collect();
+            Error::KernelWithoutDtype { name: name.to_owned(), expected: types, found }
+        }
+        other => other,
+    })
+}
+
 /// The kernels of these element types with these names, in this order; where no names are given all of them for
 /// row-major factors.
 pub fn kernels(
@@ -143,8 +176,8 @@ pub fn kernels(
         return kernels_in(Layouts::NN, types, names);
     }
     let named: Result<Vec<_>, _> =
-        names.iter().map(|name| kernels::find_for(name, types)).collect();
-    named.map(distinct_kernels)
+        names.iter().map(|name| named(name, types, Layouts::NN)).collect();
+    named.map(|named| distinct_kernels(named.into_iter().flatten()))
 }
 
 /// The kernels of these element types for factors in these layouts, and with these names if some are given; names
@@ -159,12 +192,12 @@ pub fn kernels_in(
         return Ok(kernels::kernels_for(types, layouts).collect());
     }
     let named = |name: &String| {
-        let kernel = kernels::find_in(name, types, layouts)?;
-        kernels::check_layouts(kernel, layouts)?;
-        Ok(kernel)
+        let kernels = named(name, types, layouts)?;
+        kernels.iter().try_for_each(|kernel| kernels::check_layouts(kernel, layouts))?;
+        Ok(kernels)
     };
     let named: Result<Vec<_>, _> = names.iter().map(named).collect();
-    named.map(distinct_kernels)
+    named.map(|named| distinct_kernels(named.into_iter().flatten()))
 }
 
 /// The failure of a command that shows kernels of precision exact alone, and takes no other.

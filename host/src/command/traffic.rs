@@ -34,7 +34,8 @@ pub struct Arguments {
     /// Element types: `bf16_f32` has results of f32
     #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types())]
     types: Types,
-    /// Only these kernels, comma-separated, in this order
+    /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled, stands for all of its
+    /// kernels that have a formula; pipelined_f32 is the one that is called so
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// The GPU whose roofline it is, such as h200 [default: the one measured on, else the first of this machine, else
@@ -115,7 +116,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         .map_err(|error| options::of_exact(error, "traffic"))?;
     let (kernels, left_out): (Vec<&'static KernelInfo>, Vec<&'static KernelInfo>) =
         kernels.into_iter().partition(|kernel| Formula::exists(kernel));
-    if let Some(kernel) = left_out.first().filter(|_| !arguments.kernels.is_empty()) {
+    let names = &arguments.kernels;
+    let asked =
+        left_out.iter().find(|kernel| kernels.is_empty() || options::is_named(kernel, names));
+    if let Some(kernel) = asked {
         return Err(Failure::Usage(format!(
             "there is no formula for {}, because {}: leave it out",
             kernel.name,

@@ -35,7 +35,8 @@ pub struct Arguments {
         default_value = "f32,f64,f16,bf16,f16_f32,bf16_f32"
     )]
     dtype: Vec<Types>,
-    /// Only these kernels, comma-separated
+    /// Only these kernels, comma-separated. The name of a rung, such as tiled, stands for all of its kernels;
+    /// pipelined_f32 is the one that is called so
     #[arg(long, visible_alias = "kernel", value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// The kernels of this precision: exact; split, tf32 or fast, which are of f32; or promoted, which are of f16_f32
@@ -55,7 +56,7 @@ Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements 
 problems are batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All \
 elements of D are compared with a bound that follows from the number of roundings, or exactly where the elements are \
 integers. D is NaN before each run, and canaries around it and in its gaps show stray writes. Kernels that the device cannot \
-run are left out unless they are named. A failure prints the command that repeats it.
+run are left out unless they are named themselves. A failure prints the command that repeats it.
 
 Examples:
   regemm verify
@@ -88,8 +89,12 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let named = options::distinct(arguments.dtype.iter().copied());
     let mut asked = distinct_kernels(select(precision, &named, &arguments.kernels)?);
     let device = Device::open(arguments.device.device)?;
-    if arguments.kernels.is_empty() {
-        asked.retain(|kernel| runs(kernel, &device));
+    let names = &arguments.kernels;
+    let is_run =
+        |kernel: &'static KernelInfo| options::is_named(kernel, names) || runs(kernel, &device);
+    // Where none is left of those that were asked for, the first says why.
+    if names.is_empty() || asked.iter().any(|kernel| is_run(kernel)) {
+        asked.retain(|kernel| is_run(kernel));
     }
     if asked.is_empty() {
         let name = &device.info().name;
@@ -140,7 +145,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         };
         let outcomes = regemm::with_types!(case.types, run_case(&case, &device, &kernels));
         let outcomes = outcomes.inspect_err(|_| {
-            let names: Vec<_> = kernels.iter().map(|kernel| base_name(kernel)).collect();
+            let names: Vec<_> = kernels.iter().map(|kernel| kernel.name).collect();
             bar.suspend(|| {
                 eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
                 eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
@@ -149,7 +154,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         for outcome in outcomes {
             note(&mut records, &outcome);
             let Some(fault) = outcome.fault else { continue };
-            let repeat = repeat(base_name(outcome.kernel));
+            let repeat = repeat(outcome.kernel.name);
             if failures.len() < PRINTED_FAILURES {
                 let name = outcome.kernel.name;
                 bar.suspend(|| {
@@ -213,7 +218,8 @@ fn select(
     if precision == Precision::Promoted {
         let mut selected = select_exact(&types, names)?;
         let promotes = |kernel: &KernelInfo| kernel.summation == Summation::Promoted;
-        return match selected.iter().find(|kernel| !names.is_empty() && !promotes(kernel)) {
+        let is_named = |kernel: &KernelInfo| options::is_named(kernel, names);
+        return match selected.iter().find(|kernel| is_named(kernel) && !promotes(kernel)) {
             Some(KernelInfo { name, .. }) => Err(Failure::Usage(format!(
                 "kernel {name} does not take its sums over to f32: leave out --precision"
             ))),
