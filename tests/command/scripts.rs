@@ -128,7 +128,17 @@ fn experiments_of_the_help_run() {
     let folder = tempfile::tempdir().unwrap();
     let help = succeed(folder.path(), "--help");
     let experiments = help.split("Experiments").nth(1).unwrap().split("Exit codes").next().unwrap();
+    // What the default build refuses is marked as that.
+    for line in
+        experiments.lines().filter(|line| line.contains("  sweep") || line.ends_with("pipelining"))
+    {
+        assert!(line.ends_with("(*)"), "{line}");
+    }
+    assert!(experiments.contains("--features sweep") && experiments.contains("--example phases"));
     for (words, options) in [
+        ("ladder --kernels naive,tiled", "--sizes 16"),
+        ("occupancy", ""),
+        ("info", ""),
         ("ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k", "--sizes 16"),
         ("ladder --dtype f16 --kernels tensor_core,warpgroup", "--sizes 16"),
         ("tune --explain 100x200x300", ""),

@@ -11,6 +11,7 @@ use regemm_report::sweep::groups::STAGED;
 use std::num::NonZeroUsize;
 
 /// Measure what software pipelining gains: one tile with one stage, double-buffered, and with asynchronous copies
+/// (needs a build with --features sweep)
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {

@@ -36,7 +36,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 use store::Store;
 
-/// Measure one kernel in many configurations: block tiles, thread tiles, loop orders and stagings
+/// Measure one kernel in many configurations: block tiles, thread tiles, loop orders and stagings (needs a build with
+/// --features sweep)
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
