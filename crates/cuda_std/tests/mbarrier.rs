@@ -370,6 +370,53 @@ fn warp_barriers_and_mbarriers_that_wait_for_each_other() {
     assert_line(&fault, SOURCE, "crossed");
 }
 
+/// Lane 0 waits for lane 1, that one for lane 2, and that one for an mbarrier at which another warp arrives; or lane 2
+/// has left.
+#[kernel]
+unsafe fn one_after_another(d: GlobalPtr<u32>, leaves: u32) {
+    let object = Mbarrier::new(shared_array!(u64; 1));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            object.init(1);
+        }
+        thread::sync_threads();
+        if i < 2 {
+            if i == 1 {
+                inner();
+            }
+            sync_warp(0b011); // outer
+        } else if i == 2 {
+            if leaves != 0 {
+                return;
+            }
+            object.wait(0);
+            inner();
+        } else if i == WARP_SIZE {
+            object.arrive();
+        }
+        d.add(i.into()).store(i);
+    }
+}
+
+/// The inner barrier in one function, so that both lanes come to the same place.
+#[inline(never)]
+unsafe fn inner() {
+    unsafe { sync_warp(0b110) }
+}
+
+#[test]
+fn lanes_that_wait_for_lanes_that_wait_for_an_mbarrier() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, 64);
+    launch!(simulator, one_after_another[1, 64, 0](d, 0_u32)).unwrap();
+    assert_eq!(download(&simulator, d, 3), [0, 1, 2]);
+    let fault = fault(launch!(simulator, one_after_another[1, 64, 0](d, 1_u32)));
+    assert_eq!(fault.kind, FaultKind::DivergentBarrier { missing: [1, 0, 0] });
+    assert_eq!(fault.thread, [0; 3]);
+    assert_line(&fault, SOURCE, "outer");
+}
+
 /// Elements narrower than a word, in an array that is declared when mbarriers are already in use: both warps read one
 /// half of each word, and after their arrivals thread 0 overwrites that half, or the other one without them.
 #[kernel]

@@ -1,7 +1,7 @@
 //! Threads that wait for others that never come.
 
 use super::block::coordinates;
-use super::collective::BadSource;
+use super::collective::{BadSource, Collective};
 use super::fault::{FaultKind, Index, SimError};
 use super::worker::{State, Worker};
 use std::ops::Range;
@@ -68,32 +68,49 @@ pub(super) fn check_block_barrier(worker: &Worker) -> Result<(), SimError> {
     Err(Stuck { waiting, at, location, missing, absent, expected }.error(worker))
 }
 
-/// Checks that no lane of a warp that cannot go on waits for others of its warp, unless they wait for an mbarrier, at a
-/// named barrier or one of the cluster, or for a signal: others may let those go on.
+/// Checks that no lane of a warp in which none is ready waits for others of its warp that do not come. Those that wait
+/// for an mbarrier, at a named barrier or one of the cluster, or for a signal may yet come, and so may those that wait
+/// for nobody but such lanes.
 pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(), SimError> {
     let threads = &worker.threads[warp.clone()];
-    let first = threads.iter().enumerate().find_map(|(lane, thread)| match thread.state {
-        State::Collective(collective) => Some((lane, collective)),
-        _ => None,
-    });
-    let Some((lane, collective)) = first else { return Ok(()) };
-    let absent = |lane: &usize| !matches!(&threads[*lane].state, State::Collective(other) if other.same(&collective));
-    let members = collective.members(threads.len());
-    let waits = |state: &State| {
+    if !threads.iter().any(|thread| matches!(thread.state, State::Collective(_))) {
+        return Ok(());
+    }
+    let is_outside = |state: &State| {
         use State::{ClusterBarrier, Mbarrier, NamedBarrier, Signal};
         matches!(state, Mbarrier(_) | NamedBarrier(_) | ClusterBarrier(_) | Signal(_))
     };
-    if members.clone().any(|lane| waits(&threads[lane].state)) {
-        return Ok(());
-    }
-    let missing = members.clone().find(absent).unwrap_or(lane);
+    let outside = threads.iter().enumerate().filter(|(_, thread)| is_outside(&thread.state));
+    let mut coming = outside.fold(0_u32, |mask, (lane, _)| mask | 1 << lane);
+    // Members of a lane's operation that are not there and will not come.
+    let absent = |collective: Collective, coming: u32| {
+        collective.members(threads.len()).filter(move |&lane| {
+            let arrived = matches!(&threads[lane].state, State::Collective(other) if other.same(&collective));
+            !arrived && coming >> lane & 1 == 0
+        })
+    };
+    // Each pass but the last finds a lane.
+    let stuck = loop {
+        let waiting = threads.iter().enumerate().filter_map(|(lane, thread)| match thread.state {
+            State::Collective(collective) if coming >> lane & 1 == 0 => Some((lane, collective)),
+            _ => None,
+        });
+        let (stuck, more): (Vec<_>, Vec<_>) =
+            waiting.partition(|(_, collective)| absent(*collective, coming).next().is_some());
+        if more.is_empty() {
+            break stuck;
+        }
+        more.iter().for_each(|(lane, _)| coming |= 1 << lane);
+    };
+    let Some(&(lane, collective)) = stuck.first() else { return Ok(()) };
+    let missing = absent(collective, coming).next().unwrap_or(lane);
     let stuck = Stuck {
         waiting: warp.start + lane,
         at: collective.name(),
         location: collective.location,
         missing: warp.start + missing,
-        absent: members.clone().filter(absent).count(),
-        expected: members.count(),
+        absent: absent(collective, coming).count(),
+        expected: collective.members(threads.len()).count(),
     };
     Err(stuck.error(worker))
 }
