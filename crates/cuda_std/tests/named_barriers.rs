@@ -219,6 +219,23 @@ fn in_clusters_as_well() {
     }
 }
 
+/// Three warps come to a barrier of two.
+#[kernel]
+unsafe fn too_many() {
+    if thread::thread_idx_x() < 3 * WARP_SIZE {
+        unsafe { named_barrier::sync(1, PAIR) } // comes
+    }
+}
+
+#[test]
+fn a_warp_too_many() {
+    let fault = fault(launch!(Simulator::new(), too_many[1, THREADS, 0]()));
+    assert_eq!((&fault.kind, fault.thread), (&FaultKind::NamedBarrierMisuse, [PAIR, 0, 0]));
+    assert_line(&fault, SOURCE, "comes");
+    assert!(fault.message.contains("64 threads have come before"), "{fault}");
+    assert!(fault.message.contains("comes for the first time"), "{fault}");
+}
+
 /// Rounds that the block's own barrier keeps apart.
 #[kernel]
 unsafe fn rounds_apart() {

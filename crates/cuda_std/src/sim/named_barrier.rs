@@ -66,6 +66,8 @@ struct NamedBarrier {
     epoch: u32,
     /// By thread, whether it has waited for the last round: then it has seen all that.
     waited: Vec<bool>,
+    /// By warp, whether it was among those of a round that was complete.
+    came: Vec<bool>,
     /// How often it has been complete.
     round: u64,
 }
@@ -122,10 +124,17 @@ unsafe fn arrive(worker: *mut Worker, arrival: Arrival) -> Option<u64> {
         // In another order of the threads it would count for the round before.
         let waited = object.waited.get(state.thread as usize).is_some_and(|&waited| waited);
         if !waited && !state.clocks[warp].has_learned(warp, lane, &object.completed) {
-            let message = format!(
-                "misuses the named barrier {barrier}: the thread comes again, and has not seen that the barrier was complete \
-                 before: in another order of the threads it counts in place of one that has yet to come"
-            );
+            let unseen = "has not seen that the barrier was complete before: in another order of the threads it counts \
+                          in place of one that has yet to come";
+            let message = if object.came.get(warp).is_some_and(|&came| came) {
+                format!("misuses the named barrier {barrier}: the thread comes again, and {unseen}")
+            } else {
+                format!(
+                    "misuses the named barrier {barrier}: {} threads have come before, as many as must, and this one, \
+                     which comes for the first time, is one too many or {unseen}",
+                    object.expected
+                )
+            };
             raise(worker, FaultKind::NamedBarrierMisuse, None, message, place)
         }
         let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
@@ -207,7 +216,8 @@ fn count(worker: &mut Worker, warp: usize) -> u64 {
     merge(&mut object.gathered, &gathered);
     if object.count() == threads {
         object.completed = std::mem::take(&mut object.gathered);
-        object.arrived.clear();
+        object.came.resize(worker.clocks.len(), false);
+        object.arrived.drain(..).for_each(|warp| object.came[warp] = true);
         object.round += 1;
         worker.counters.named_barriers += 1;
         let waiting = worker.threads.iter().enumerate().filter(|(_, thread)| {
