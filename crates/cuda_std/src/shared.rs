@@ -9,9 +9,10 @@ use crate::memory::SharedPtr;
 /// parameters. All static arrays of a kernel together may take 48 KiB. The contents are undefined until written: the
 /// simulator reports reads of elements that nobody wrote.
 ///
-/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once. A
-/// macro that declares two arrays must take their names from two places of who calls it: ptxas says otherwise that
-/// there are two of one name.
+/// The macro must be expanded once per array in a kernel, outside loops, in a function that is inlined into it once:
+/// each place in the source stands for one array of one length, which all threads that come there share. Not all of
+/// them need to. A macro that declares two arrays must take their names from two places of who calls it: ptxas says
+/// otherwise that there are two of one name.
 #[macro_export]
 macro_rules! shared_array {
     ($t:ty; $n:expr) => {
@@ -55,7 +56,7 @@ pub const fn hash(module: &str) -> u64 {
     hash
 }
 
-/// The simulator hands out the arrays of a block in the order in which its first thread declares them.
+/// The simulator hands out the arrays of a block in the order in which its threads first declare them.
 #[cfg(not(target_arch = "nvptx64"))]
 #[doc(hidden)]
 #[macro_export]

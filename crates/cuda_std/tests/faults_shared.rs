@@ -173,12 +173,41 @@ fn a_read_of_a_word_of_which_a_byte_is_missing() {
     assert_eq!(download(&simulator, d, 1), [0x01010101]);
 }
 
-/// The declarations of the threads differ in size.
+/// An array of the place in this function.
+fn array_of<const N: usize>() -> SharedPtr<u32> {
+    shared_array!(u32; N)
+}
+
+/// The declarations of the threads differ in length.
 #[kernel]
-unsafe fn two_sizes(odd: u32) {
+unsafe fn two_lengths(odd: u32) {
     let i = thread::thread_idx_x();
-    let array = if i == odd { shared_array!(f32; 64) } else { shared_array!(f32; 32) };
-    unsafe { array.add(i).store(1.0) };
+    let array = if i == odd { array_of::<64>() } else { array_of::<32>() };
+    unsafe { array.add(i).store(1) };
+}
+
+/// Each of two warps declares arrays of its own, beside one that both declare.
+#[kernel]
+unsafe fn arrays_of_warps(d: GlobalPtr<u32>) {
+    let (i, lane) = (thread::thread_idx_x(), warp::lane_id());
+    let both = shared_array!(u32; 64);
+    unsafe {
+        both.add(i).store(i);
+        let own = if i < 32 { shared_array!(u32; 32) } else { shared_array!(u32; 16) };
+        own.add(lane % 16).store_if(lane < 16, 100 + i);
+        warp::sync_warp(warp::FULL_MASK);
+        d.add(i.into()).store(own.add(lane % 16).load() + both.add(i).load());
+    }
+}
+
+#[test]
+fn static_arrays_that_some_threads_declare() {
+    let simulator = Simulator::new();
+    let d = alloc::<u32>(&simulator, 64);
+    let counters = launch!(simulator, arrays_of_warps[1, 64, 0](d)).unwrap();
+    assert_eq!(counters.shared_bytes, 4 * (64 + 32 + 16));
+    let expected = Vec::from_iter((0..64).map(|i| 100 + (i & 32 | i % 16) + i));
+    assert_eq!(download(&simulator, d, 64), expected);
 }
 
 /// Each thread declares its array once a pass.
@@ -193,11 +222,11 @@ unsafe fn declares_in_a_loop(passes: u32) {
 #[test]
 fn static_arrays_that_differ() {
     let simulator = Simulator::new();
-    let different = fault(launch!(simulator, two_sizes[1, 32, 0](5_u32)));
+    let different = fault(launch!(simulator, two_lengths[1, 32, 0](5_u32)));
     assert_eq!(different.kind, FaultKind::SharedMismatch);
-    assert_eq!((different.kernel, different.block), ("two_sizes", [0; 3]));
+    assert_eq!((different.kernel, different.block), ("two_lengths", [0; 3]));
     assert_eq!(different.thread, [5, 0, 0]);
-    launch!(simulator, two_sizes[1, 32, 0](32_u32)).unwrap();
+    launch!(simulator, two_lengths[1, 32, 0](32_u32)).unwrap();
 
     let twice = fault(launch!(simulator, declares_in_a_loop[1, 32, 0](2_u32)));
     assert_eq!((twice.kind, twice.thread), (FaultKind::SharedMismatch, [0; 3]));
@@ -217,6 +246,12 @@ unsafe fn too_much_static() {
     unsafe { first.store(second.load()) };
 }
 
+#[kernel]
+unsafe fn one_static() {
+    let array = shared_array!(u8; 1);
+    unsafe { array.store(1) };
+}
+
 #[test]
 fn the_limits_of_shared_memory() {
     let simulator = Simulator::new();
@@ -227,6 +262,13 @@ fn the_limits_of_shared_memory() {
     assert_eq!(fault_both.kind, FaultKind::SharedLimit);
     let counters = launch!(simulator, most_static[1, 1, rest]()).unwrap();
     assert_eq!(counters.shared_bytes, limits::MAX_SHARED as u64);
+    // Dynamic memory begins a KiB behind the first byte of the other.
+    let rest = limits::MAX_SHARED - 1024;
+    assert_eq!(
+        fault(launch!(simulator, one_static[1, 1, rest + 1]())).kind,
+        FaultKind::SharedLimit
+    );
+    launch!(simulator, one_static[1, 1, rest]()).unwrap();
 }
 
 /// What the `lane`-th thread of a warp does does not matter here: only that the address lies in the gap at 0.

@@ -283,15 +283,13 @@ pub(crate) unsafe fn shared_store<V: Copy>(address: u32, value: V, predicate: bo
     }
 }
 
-/// The next static shared array of the thread that runs.
+/// The static shared array that the thread that runs declares at a place.
 pub(crate) fn shared_static(bytes: usize, place: Place) -> u32 {
     let worker = current();
     // SAFETY: the worker is the current one; `state` is not used after a suspension.
     unsafe {
         let state = &mut *worker;
-        let n = state.declared;
-        state.declared += 1;
-        match state.shared.declare(n, bytes, place) {
+        match state.shared.declare(state.thread, bytes, place) {
             Ok(address) => address,
             Err(DeclarationError::Mismatch(message)) => {
                 raise(worker, FaultKind::SharedMismatch, None, message, place)

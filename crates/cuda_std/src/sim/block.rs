@@ -276,7 +276,6 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
         state.logged = state.log.length(lane);
         state.entries = state.log.lane(lane);
         state.yielder = thread.yielder;
-        state.declared = thread.declared;
         state.is_early = thread.is_early;
         (fiber, thread.result, state.logged)
     };
@@ -291,7 +290,6 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
     }
     let thread = &mut state.threads[index];
     thread.yielder = state.yielder;
-    thread.declared = state.declared;
     match outcome {
         CoroutineResult::Yield(stop) => {
             thread.fiber = Some(fiber);

@@ -252,7 +252,8 @@ pub enum FaultKind {
         /// Lanes of the warp.
         lanes: u32,
     },
-    /// Threads of a block that declare different static shared arrays, or one that declares the same array twice.
+    /// Threads of a block that declare static shared arrays of different lengths at one place, or one that declares the
+    /// same array twice.
     SharedMismatch,
     /// More shared memory than a block may have.
     SharedLimit,

@@ -24,9 +24,12 @@ use statics::StaticArray;
 /// that address 0 is never valid.
 pub(super) const STATIC_BASE: u32 = 1 << 10;
 
-/// Address of dynamic shared memory: a multiple of 1 KiB, as a block is promised, and of nothing more, as it is on GPUs
-/// behind the KiB that is not the kernel's.
-pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + (1 << 10);
+/// What the address of dynamic shared memory is a multiple of.
+pub(super) const DYNAMIC_ALIGNMENT: usize = 1 << 10;
+
+/// Address of dynamic shared memory: a multiple of its alignment, as a block is promised, and of nothing more, as it is
+/// on GPUs behind the KiB that is not the kernel's.
+pub(crate) const DYNAMIC_BASE: u32 = (1 << 20) + DYNAMIC_ALIGNMENT as u32;
 
 /// Agents of a block of so many threads (see [`clocks`](super::clocks)): the first half are the threads, of whole
 /// warps, and the warpgroups, the second what copies for them.

@@ -99,7 +99,6 @@ pub(crate) struct Worker {
     /// Its part of the log.
     pub(super) entries: *mut Entry,
     pub(super) yielder: *const Yielder<u32, Stop>,
-    pub(super) declared: usize,
     pub(super) is_early: bool,
 
     // The block.
@@ -151,7 +150,6 @@ impl Worker {
             logged: 0,
             entries: null_mut(),
             yielder: null(),
-            declared: 0,
             is_early: false,
             block: 0,
             block_index: [0; 3],

@@ -1,7 +1,7 @@
 //! The static arrays of a block, and what lies around an address.
 
-use super::{DYNAMIC_BASE, STATIC_BASE, SharedMemory};
-use crate::sim::limits::{MAX_SHARED, MAX_STATIC_SHARED};
+use super::{DYNAMIC_ALIGNMENT, DYNAMIC_BASE, STATIC_BASE, SharedMemory};
+use crate::sim::limits::{MAX_BLOCK_THREADS, MAX_SHARED, MAX_STATIC_SHARED, WARP_THREADS};
 use std::panic::Location;
 
 /// Static arrays start at a multiple of this many bytes: all 32 banks once.
@@ -10,12 +10,25 @@ const STATIC_ALIGNMENT: u32 = 128;
 /// Fewest bytes between two static arrays.
 const STATIC_GAP: u32 = 128;
 
-/// One static array.
+/// One static array. There is one for each place in the source that declares one, as in PTX.
 pub(super) struct StaticArray {
     /// Offset from `STATIC_BASE`.
     pub(super) offset: u32,
     pub(super) bytes: u32,
     location: &'static Location<'static>,
+    /// By warp the lanes that have declared it.
+    declared: [u32; (MAX_BLOCK_THREADS / WARP_THREADS) as usize],
+}
+
+impl StaticArray {
+    /// Notes that a thread declares it, and says whether it had done so before.
+    fn declare(&mut self, thread: u32) -> bool {
+        let (lanes, lane) =
+            (&mut self.declared[(thread / WARP_THREADS) as usize], 1 << (thread % WARP_THREADS));
+        let before = *lanes & lane != 0;
+        *lanes |= lane;
+        before
+    }
 }
 
 /// Why a declaration of a static array was refused.
@@ -25,29 +38,29 @@ pub(in crate::sim) enum DeclarationError {
 }
 
 impl SharedMemory {
-    /// The address of the `n`-th static array that a thread declares.
+    /// The address of the static array that a thread declares at a place.
     pub(in crate::sim) fn declare(
         &mut self,
-        n: usize,
+        thread: u32,
         bytes: usize,
         location: &'static Location<'static>,
     ) -> Result<u32, DeclarationError> {
         use DeclarationError::{Limit, Mismatch};
-        if let Some(array) = self.statics.get(n) {
-            if array.bytes as usize == bytes && array.location == location {
-                return Ok(STATIC_BASE + array.offset);
+        if let Some(array) = self.statics.iter_mut().find(|array| array.location == location) {
+            if array.declare(thread) {
+                return Err(Mismatch(
+                    "declares the same static shared array twice: move the declaration out of the loop"
+                        .into(),
+                ));
             }
-            return Err(Mismatch(format!(
-                "declares {bytes} bytes as its static shared array number {n} where an earlier thread declared {} \
-                 bytes at {}: all threads must declare the same arrays in the same order",
-                array.bytes, array.location
-            )));
-        }
-        if self.statics.iter().any(|array| array.location == location) {
-            return Err(Mismatch(
-                "declares the same static shared array twice: move the declaration out of the loop"
-                    .into(),
-            ));
+            if array.bytes as usize != bytes {
+                return Err(Mismatch(format!(
+                    "declares a static shared array of {bytes} bytes where an earlier thread declared one of {} bytes: \
+                     a place in the source declares one array",
+                    array.bytes
+                )));
+            }
+            return Ok(STATIC_BASE + array.offset);
         }
         let total = (self.static_bytes as usize).saturating_add(bytes);
         if total > MAX_STATIC_SHARED as usize {
@@ -56,11 +69,13 @@ impl SharedMemory {
                  dynamic shared memory"
             )));
         }
-        if total + self.dynamic_bytes as usize > MAX_SHARED as usize {
+        let dynamic = self.dynamic_bytes;
+        // Dynamic memory lies behind.
+        let padded = if dynamic > 0 { total.next_multiple_of(DYNAMIC_ALIGNMENT) } else { total };
+        if padded + dynamic as usize > MAX_SHARED as usize {
             return Err(Limit(format!(
-                "declares {total} bytes of static shared memory beside {} bytes of dynamic shared memory where a \
-                 block may have {MAX_SHARED} in all",
-                self.dynamic_bytes
+                "declares {total} bytes of static shared memory before {dynamic} bytes of dynamic shared memory, which \
+                 begins at a multiple of {DYNAMIC_ALIGNMENT}, where a block may have {MAX_SHARED} in all"
             )));
         }
         let bytes = bytes as u32;
@@ -69,7 +84,9 @@ impl SharedMemory {
         });
         self.static_bytes = total as u32;
         self.static_region.grow(offset + bytes);
-        self.statics.push(StaticArray { offset, bytes, location });
+        let mut array = StaticArray { offset, bytes, location, declared: Default::default() };
+        array.declare(thread);
+        self.statics.push(array);
         Ok(STATIC_BASE + offset)
     }
 

@@ -70,8 +70,6 @@ pub(in crate::sim) struct Thread {
     /// `None` before the first and after the last step.
     pub(in crate::sim) fiber: Option<Fiber>,
     pub(in crate::sim) yielder: *const Yielder<u32, Stop>,
-    /// Static shared arrays it has declared.
-    pub(in crate::sim) declared: usize,
     /// Asynchronous copies it has issued and not waited for.
     pub(in crate::sim) copies: CopyQueue,
     /// Bulk stores it has issued and not waited for.
@@ -97,7 +95,6 @@ impl Thread {
             state: State::Ready,
             fiber: None,
             yielder: null(),
-            declared: 0,
             copies: CopyQueue::default(),
             stores: StoreQueue::default(),
             result: 0,
