@@ -4,6 +4,7 @@
 //! The rules are those of `cuTensorMapEncodeTiled` (CUDA Driver API, "Tensor Map Object Management") without
 //! interleaving and with neighbouring elements: element strides of one.
 
+use crate::sim::limits::MAX_SHARED;
 use crate::swizzle::Swizzle;
 
 /// Most dimensions of a tensor.
@@ -68,6 +69,8 @@ impl ElementType {
 
 /// A tensor in global memory and the shape of its boxes. Dimensions are counted from the innermost one, whose elements
 /// are neighbours; those from `rank` on are ignored.
+///
+/// What the functions say of boxes holds for a description that [`check`](TiledTensor::check) accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TiledTensor {
     /// What its elements are.
@@ -82,7 +85,7 @@ pub struct TiledTensor {
     /// outer dimension may have a shorter stride than an inner one, as where matrices lie side by side in longer rows.
     pub strides: [u64; MAX_RANK - 1],
     /// Elements of a box along each dimension, 1 to 256; along the innermost one a multiple of 16 bytes, and no more
-    /// than a row of the swizzle.
+    /// than a row of the swizzle. A box must fit the shared memory of a block.
     pub box_dims: [u32; MAX_RANK],
     /// How boxes lie in shared memory.
     pub swizzle: Swizzle,
@@ -147,6 +150,14 @@ pub enum TensorMapError {
         /// Bytes.
         found: u32,
         /// Bytes of a row of the swizzle.
+        most: u32,
+    },
+    /// A box that no block has room for.
+    #[error("a box takes {found} bytes of shared memory, and a block may have {most}")]
+    BoxBytes {
+        /// Bytes.
+        found: u64,
+        /// Most bytes of shared memory that a block may have.
         most: u32,
     },
 }
@@ -226,6 +237,11 @@ impl TiledTensor {
         let most = self.swizzle.row_bytes();
         if self.swizzle != Swizzle::None && found > most {
             return Err(TensorMapError::SwizzledRow { found, most });
+        }
+        let rows = self.box_dims[1..rank].iter().map(|&rows| u64::from(rows)).product::<u64>();
+        let (found, most) = (rows * u64::from(self.box_pitch()), MAX_SHARED);
+        if found > most.into() {
+            return Err(TensorMapError::BoxBytes { found, most });
         }
         Ok(())
     }

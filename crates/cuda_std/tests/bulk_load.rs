@@ -8,9 +8,9 @@ use common::{assert_line, download, fault, launch, upload};
 use cuda_std::bulk_copy::{TensorMap, fence_shared, load_2d, load_3d, prefetch};
 use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::memory::GlobalPtr;
-use cuda_std::sim::{AccessKind::*, Counters, FaultKind, Simulator};
+use cuda_std::sim::{AccessKind::*, Counters, FaultKind, Simulator, limits};
 use cuda_std::swizzle::Swizzle;
-use cuda_std::tensor_map::{ElementType, TiledTensor};
+use cuda_std::tensor_map::{ElementType, TensorMapError, TiledTensor};
 use cuda_std::warp::WARP_SIZE;
 use cuda_std::{kernel, shared, shared_array, thread};
 
@@ -330,6 +330,27 @@ fn what_a_load_overwrites_and_what_overwrites_it() {
         assert_eq!(fault.kind, kind, "{what:?}");
         assert_line(&fault, SOURCE, "load a tile");
     }
+}
+
+#[test]
+fn boxes_that_no_block_has_room_for() {
+    let boxes = |rank: u32, box_dims: [u32; 5], swizzle: Swizzle| {
+        let (element, strides) = (ElementType::U16, [1 << 9, 1 << 17, 1 << 25, 1 << 33]);
+        TiledTensor { element, address: 0, rank, dims: [256; 5], strides, box_dims, swizzle }
+    };
+    let most = limits::MAX_SHARED;
+    for (rank, box_dims, swizzle, found) in [
+        (5, [256; 5], Swizzle::None, 1 << 41),
+        (4, [256; 5], Swizzle::None, 1 << 33),
+        // Rows of 128 bytes in shared memory.
+        (3, [32, 8, 228, 1, 1], Swizzle::Bytes128, 228 << 10),
+    ] {
+        let error = boxes(rank, box_dims, swizzle).check().unwrap_err();
+        assert_eq!(error, TensorMapError::BoxBytes { found, most });
+    }
+    let largest = boxes(3, [32, 8, 227, 1, 1], Swizzle::Bytes128);
+    largest.check().unwrap();
+    assert_eq!((largest.box_rows(), largest.box_bytes()), (8 * 227, 64 * 8 * 227));
 }
 
 #[test]
