@@ -7,6 +7,7 @@ mod common;
 
 use common::{alloc, assert_access, assert_line, download, fault, launch, upload};
 use cuda_std::async_copy::copy_async;
+use cuda_std::bulk_copy::fence_shared;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{AccessKind::*, Counters, FaultKind, Simulator, Space};
@@ -300,6 +301,112 @@ fn copies_are_visible_after_the_wait_alone() {
         assert_eq!(fault.kind, FaultKind::AsyncNotWaited { issuer: [0; 3] });
         assert_line(&fault, SOURCE, "reads one");
     }
+}
+
+/// What a thread does between a store and a copy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Between {
+    /// Nothing.
+    Nothing,
+    /// Arrives at another mbarrier.
+    Arrival,
+    /// A proxy fence.
+    Fence,
+    /// A warp barrier of its lane alone.
+    WarpBarrier,
+    /// Waits for a phase that is over.
+    Wait,
+    /// Waits for the block.
+    BlockBarrier,
+}
+
+/// Thread 0 stores a header, copies a value and arrives once that has arrived; the second warp reads the value, or the
+/// header.
+#[kernel]
+unsafe fn header(d: GlobalPtr<u32>, source: GlobalPtr<u32>, between: Between, reads: u32) {
+    let (values, objects) = (shared_array!(u32; 2), shared_array!(u64; 2));
+    let (full, other) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            full.init(1);
+            other.init(1);
+        }
+        thread::sync_threads();
+        if i == 0 {
+            values.store(7);
+            match between {
+                Between::Arrival => other.arrive(),
+                Between::Fence => fence_shared(),
+                Between::WarpBarrier => sync_warp(1),
+                Between::Wait => other.wait(1),
+                Between::Nothing | Between::BlockBarrier => {}
+            }
+        }
+        if between == Between::BlockBarrier {
+            thread::sync_threads();
+        }
+        if i == 0 {
+            copy_async::<_, 1>(values.add(1), source, true);
+            full.arrive_on_copies();
+        }
+        if i >= WARP_SIZE {
+            full.wait(0);
+            d.add(i as u64).store(values.add(reads).load()); // reads header
+        }
+    }
+}
+
+#[test]
+fn an_arrival_on_copies_hands_over_nothing_else() {
+    use Between::*;
+    let simulator = Simulator::new();
+    let (d, source) = (alloc::<u32>(&simulator, 64), upload(&simulator, &[5_u32]));
+    let run = |between: Between, reads: u32| launch!(simulator, header[1, 64, 0](d, source, between, reads));
+    for between in [Nothing, Arrival, Fence, WarpBarrier, Wait, BlockBarrier] {
+        run(between, 1).unwrap_or_else(|e| panic!("{between:?}: {e}"));
+        if between == BlockBarrier {
+            run(between, 0).unwrap();
+            continue;
+        }
+        let fault = fault(run(between, 0));
+        let kind = FaultKind::SharedRace { other: [0; 3], other_access: Write };
+        assert_eq!(fault.kind, kind, "{between:?}");
+        assert_line(&fault, SOURCE, "reads header");
+    }
+}
+
+/// All threads arrive on their copies and wait for them, phase after phase: the arrivals of a phase say that the threads
+/// have waited for the one before.
+#[kernel]
+unsafe fn copies_of_phases(d: GlobalPtr<u32>, source: GlobalPtr<u32>) {
+    let values = shared_array!(u32; 3 * THREADS);
+    let object = Mbarrier::new(shared_array!(u64; 1));
+    let i = thread::thread_idx_x();
+    unsafe {
+        if i == 0 {
+            object.init(THREADS);
+        }
+        thread::sync_threads();
+        for phase in 0..3 {
+            copy_async::<_, 1>(values.add(phase * THREADS + i), source.add(i.into()), true);
+            object.arrive_on_copies();
+            object.wait(phase % 2);
+            let other = values.add(phase * THREADS + (i ^ WARP_SIZE));
+            d.add(i.into()).store(other.load() + phase);
+        }
+    }
+}
+
+#[test]
+fn arrivals_on_copies_show_that_their_threads_have_waited() {
+    let simulator = Simulator::new();
+    let source = upload(&simulator, &Vec::from_iter(0..THREADS));
+    let d = alloc::<u32>(&simulator, THREADS as usize);
+    launch!(simulator, copies_of_phases[1, THREADS, 0](d, source)).unwrap();
+    let expected = Vec::from_iter((0..THREADS).map(|i| (i ^ WARP_SIZE) + 2));
+    assert_eq!(download(&simulator, d, THREADS as usize), expected);
 }
 
 /// As [`two_copies`] with one copy, which the second warp waits for; the first one reads it after a barrier of its own

@@ -59,6 +59,11 @@ impl CopyQueue {
         self.landed
     }
 
+    /// Clock of the next mark or group.
+    pub(super) fn next_mark(&self) -> u32 {
+        self.marks + 1
+    }
+
     /// Marks the end of all copies issued so far: their number, and the clock that covers them.
     pub(super) fn mark(&mut self) -> (u64, u32) {
         self.marks += 1;
@@ -120,7 +125,7 @@ pub(crate) fn copy_async<V>(target: u32, source: u64, predicate: bool, place: Pl
         let state = &mut *worker;
         state.counters.async_copies += 1;
         let copies = &mut state.threads[state.thread as usize].copies;
-        copies.issue(Copy { source, target, bytes, clock: copies.marks + 1 });
+        copies.issue(Copy { source, target, bytes, clock: copies.next_mark() });
     }
 }
 

@@ -85,7 +85,8 @@ pub(super) fn check_collectives(worker: &Worker, warp: Range<usize>) -> Result<(
     // Members of a lane's operation that are not there and will not come.
     let absent = |collective: Collective, coming: u32| {
         collective.members(threads.len()).filter(move |&lane| {
-            let arrived = matches!(&threads[lane].state, State::Collective(other) if other.same(&collective));
+            let arrived =
+                matches!(&threads[lane].state, State::Collective(other) if other.same(&collective));
             !arrived && coming >> lane & 1 == 0
         })
     };

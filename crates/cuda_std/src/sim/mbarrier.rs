@@ -48,6 +48,14 @@ struct Deferred {
     place: Place,
 }
 
+/// When a thread passed a wait: its own clock, and that of the copies that it marks next. Who knows of either knows that
+/// the thread has waited; of copies that does not say that what the thread has done before is visible.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    own: u32,
+    copies: u32,
+}
+
 /// An mbarrier object.
 pub(super) struct Mbarrier {
     /// Arrivals that a phase expects.
@@ -62,8 +70,8 @@ pub(super) struct Mbarrier {
     gathered: Knowledge,
     /// What those of the last phase made known, and those of the phase before.
     completed: [Knowledge; 2],
-    /// Clocks at which threads passed a wait for the last phase, 0 for the others.
-    passed: Knowledge,
+    /// By thread, when it passed a wait for the last phase, 0 for the others.
+    passed: Vec<Passed>,
     /// The epoch that all of the above is about. What came before is ordered by a block barrier, but not for other
     /// blocks of a cluster: there it is about all epochs.
     epoch: u32,
@@ -93,12 +101,15 @@ impl Mbarrier {
         }
     }
 
-    /// Ends the phase under way. Fails with a thread that may not have seen the end of the last one yet.
-    fn complete(&mut self, warpgroups: &Warpgroups) -> Result<(), u32> {
+    /// Ends the phase under way, in a block of `agents` agents. Fails with a thread that may not have seen the end of the
+    /// last one yet.
+    fn complete(&mut self, agents: usize, warpgroups: &Warpgroups) -> Result<(), u32> {
         let member = self.member;
-        let seen = |thread: usize| self.gathered.get(member.index(thread)).copied().unwrap_or(0);
-        let late = self.passed.iter().enumerate().position(|(thread, &clock)| {
-            clock > seen(thread) && clock > warpgroups.reached(thread, &self.gathered, member)
+        let seen = |agent: usize| self.gathered.get(member.index(agent)).copied().unwrap_or(0);
+        let late = self.passed.iter().enumerate().position(|(thread, passed)| {
+            passed.own > seen(thread)
+                && passed.copies > seen(agents / 2 + thread)
+                && passed.own > warpgroups.reached(thread, &self.gathered, member)
         });
         if let Some(late) = late {
             return Err(late as u32);
@@ -202,7 +213,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             bytes: Bytes::new(state.mbarriers.len()),
             gathered: Knowledge::new(),
             completed: Default::default(),
-            passed: Knowledge::new(),
+            passed: Vec::new(),
             epoch,
             member: state.member,
             initialised: (state.thread, state.clock, epoch),
@@ -291,7 +302,10 @@ unsafe fn arrive(worker: *mut Worker, owner: *mut Worker, address: u32, bytes: u
         object.pending -= 1;
         if object.pending == 0
             && object.bytes.expected == 0
-            && let Err(late) = object.complete((*owner).shared.warpgroups())
+            && let Err(late) = {
+                let shared = &mut (*owner).shared;
+                object.complete(shared.agents(), shared.warpgroups())
+            }
         {
             let access = access(AccessKind::Write, address);
             let message = overruns(&*worker, late);
@@ -310,8 +324,8 @@ pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
         let state = &mut *worker;
         let thread = state.thread as usize;
         let (copies, clock) = state.threads[thread].copies.mark();
-        // The copies, and what the thread has seen, but not what it has done itself since.
-        knowledge[state.member.index(thread)] -= 1;
+        // The copies, and what the thread has seen of others, but nothing else that it has done itself.
+        knowledge[state.member.index(thread)] = 0;
         knowledge[state.member.index(state.shared.agents() / 2 + thread)] = clock;
         object.deferred.push(Deferred { thread, copies, knowledge, place });
     }

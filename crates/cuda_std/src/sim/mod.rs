@@ -72,8 +72,9 @@
 //! # Mbarriers
 //!
 //! What a thread does before it arrives comes before what others do once they have waited for that phase, and so does
-//! what the thread has seen itself; of a thread that arrives on its copies those copies alone do. They arrive, and the
-//! arrival counts, when all other arrivals of the phase have been made and somebody waits for it.
+//! what the thread has seen of others; of what a thread that arrives on its copies has done itself those copies alone
+//! do. They arrive, and the arrival counts, when all other arrivals of the phase have been made and somebody waits for
+//! it.
 //!
 //! Which phase an arrival or a wait belongs to must not depend on the order in which threads run
 //! ([`FaultKind::MbarrierOverrun`]): both must come after the end of the phase before, and the end of a phase after

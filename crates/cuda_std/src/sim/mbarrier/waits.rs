@@ -1,6 +1,6 @@
 //! Which threads that wait for mbarriers may go on, and which never will.
 
-use super::{Deferred, Wait, access, overruns, warp_and_lane};
+use super::{Deferred, Passed, Wait, access, overruns, warp_and_lane};
 use crate::sim::access::Place;
 use crate::sim::async_copy::land;
 use crate::sim::block::coordinates;
@@ -39,7 +39,8 @@ pub(in crate::sim) fn release(
                 let (member, gathered) = (object.member, &mut object.gathered);
                 object.bytes.land(&mut worker.shared, object.phase, gathered, member);
             }
-            if let Err(late) = object.complete(worker.shared.warpgroups()) {
+            let agents = worker.shared.agents();
+            if let Err(late) = object.complete(agents, worker.shared.warpgroups()) {
                 let message = overruns(worker, late);
                 return Err(fault(worker, thread, wait, FaultKind::MbarrierOverrun, message));
             }
@@ -51,8 +52,9 @@ pub(in crate::sim) fn release(
         let Some(object) = worker.mbarriers.get_mut(&wait.address) else { continue };
         let clocks = &mut worker.clocks[warp];
         clocks.learn(warp, lane, &object.completed[0]);
-        object.passed.resize(worker.shared.agents(), 0);
-        object.passed[thread] = clocks.own(lane);
+        object.passed.resize(worker.threads.len(), Passed::default());
+        let copies = worker.threads[thread].copies.next_mark();
+        object.passed[thread] = Passed { own: clocks.own(lane), copies };
         clocks.tick(lane);
         worker.threads[thread].state = State::Ready;
         any = true;
