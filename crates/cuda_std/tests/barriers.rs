@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{alloc, assert_line, download, fault, launch};
+use common::{alloc, assert_line, download, fault, launch, upload};
 use cuda_std::memory::GlobalPtr;
-use cuda_std::sim::{FaultKind, Simulator};
-use cuda_std::{kernel, thread, warp};
+use cuda_std::sim::{AccessKind, FaultKind, Simulator};
+use cuda_std::{counter, kernel, shared_array, thread, warp};
 
 const SOURCE: &str = include_str!("barriers.rs");
 
@@ -162,4 +162,95 @@ fn a_thread_that_spins_lets_the_others_run() {
     let flag = alloc::<u32>(&simulator, 1);
     launch!(simulator, spin[1, 32, 0](flag)).unwrap();
     assert_eq!(download(&simulator, flag, 1), [1]);
+}
+
+/// Thread 0 waits for memory that a thread of another warp writes.
+#[kernel]
+unsafe fn spin_for_another_warp(flag: GlobalPtr<u32>, meets: u32) {
+    unsafe {
+        if thread::thread_idx_x() < 32 {
+            while flag.load() != 1 {
+                if meets != 0 {
+                    warp::sync_warp(warp::FULL_MASK);
+                }
+            }
+        }
+        flag.store_if(thread::thread_idx_x() == 63, 1);
+    }
+}
+
+/// The same in shared memory.
+#[kernel]
+unsafe fn spin_in_shared() {
+    let flag = shared_array!(u32; 1);
+    unsafe {
+        flag.store_if(thread::thread_idx_x() == 0, 0);
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            while flag.load() != 1 {}
+        }
+        flag.store_if(thread::thread_idx_x() == 63, 1); // store of flag
+    }
+}
+
+/// Blocks of a cluster that wait for each other in global memory.
+#[kernel(cluster = 2)]
+unsafe fn spin_for_another_block(flags: GlobalPtr<u32>) {
+    let block = u64::from(thread::block_idx_x());
+    unsafe {
+        for round in 1..4 {
+            flags.add(block).store(round);
+            while flags.add(block ^ 1).load() < round {}
+        }
+    }
+}
+
+#[test]
+fn a_warp_that_spins_lets_other_warps_run() {
+    let simulator = Simulator::new();
+    for meets in [0_u32, 1] {
+        let flag = upload(&simulator, &[0_u32]);
+        launch!(simulator, spin_for_another_warp[1, 64, 0](flag, meets)).unwrap();
+        assert_eq!(download(&simulator, flag, 1), [1]);
+    }
+    let flags = upload(&simulator, &[0_u32; 2]);
+    launch!(simulator, spin_for_another_block[2, 1, 0](flags)).unwrap();
+    assert_eq!(download(&simulator, flags, 2), [3; 2]);
+
+    let fault = fault(launch!(simulator, spin_in_shared[1, 64, 0]()));
+    let kind = FaultKind::SharedRace { other: [0; 3], other_access: AccessKind::Read };
+    assert_eq!((&fault.kind, fault.thread), (&kind, [63, 0, 0]));
+    assert_line(&fault, SOURCE, "store of flag");
+}
+
+/// A loop that ends with `end`, or never.
+#[kernel]
+unsafe fn runs_on(x: GlobalPtr<u32>, end: u32, what: u32) {
+    let mut i = 0;
+    unsafe {
+        while i != end {
+            match what {
+                0 => _ = x.load(),            // load
+                1 => counter::clear(x),       // count
+                2 => thread::sync_threads(),  // wait
+                _ => warp::sync_warp(1 << 0), // lane
+            }
+            i += 1;
+        }
+    }
+}
+
+#[test]
+fn threads_that_never_end() {
+    let simulator = Simulator::new();
+    let limited = simulator.limiting_steps(1000);
+    for (what, marker) in ["load", "count", "wait", "lane"].into_iter().enumerate() {
+        let x = upload(&simulator, &[0_u32]);
+        let run = |simulator: &Simulator, end: u32| launch!(simulator, runs_on[1, 1, 0](x, end, what as u32));
+        run(&limited, 990).unwrap();
+        run(&simulator, 1010).unwrap();
+        let fault = fault(run(&limited, u32::MAX));
+        assert_eq!(fault.kind, FaultKind::Endless { steps: 1000 });
+        assert_line(&fault, SOURCE, marker);
+    }
 }

@@ -1,7 +1,8 @@
 //! Runs one block: its threads take turns as coroutines.
 //!
 //! Warps run one after another, and so do the lanes of a warp, each until it stops. A warp that can go on does so
-//! before the next one runs, so the order is the same every time. When no warp can go on, all threads have reached the
+//! before the next one runs, so the order is the same every time; but after very many steps, when it may be waiting for
+//! what another one writes, it is the next one's turn. When no warp can go on, all threads have reached the
 //! block barrier, or the block is done, or it is stuck. A thread that waits for an mbarrier can go on once its phase is
 //! over, one at a named barrier once all have come, and the threads of a warpgroup once all have reached the same
 //! operation. Only when nothing else is left to run do threads that wait for signals of other blocks go on.
@@ -21,7 +22,8 @@ use super::observation::{self, Observer};
 use super::panics;
 use super::registers::{self, Registers};
 use super::signal;
-use super::sites::{self, Watch};
+use super::sites::Watch;
+use super::steps::{self, TURN};
 use super::wgmma;
 use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
@@ -40,6 +42,7 @@ pub(super) struct Job<'a> {
     pub(super) block_dim: [u32; 3],
     pub(super) grid_dim: [u32; 3],
     pub(super) dynamic_shared: u32,
+    pub(super) most_steps: u64,
     pub(super) watch: Option<&'a Arc<Watch>>,
     pub(super) observer: Option<&'a Arc<Observer>>,
 }
@@ -216,17 +219,18 @@ fn release_signals(cluster: &mut [&mut Worker]) -> Result<bool, SimError> {
     released
 }
 
-/// Runs the threads of a warp until each has exited or waits for threads of other warps.
+/// Runs the threads of a warp until each has exited or waits for threads of other warps, or its turn is over.
 ///
 /// # Safety
 /// As for [`run_cluster`].
 unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Result<(), SimError> {
+    let mut steps = 0;
     loop {
         for thread in warp.clone() {
             // SAFETY: as promised by the caller.
             unsafe {
                 if matches!((&(*worker).threads)[thread].state, State::Ready) {
-                    run_thread(worker, job, thread)?;
+                    steps += run_thread(worker, job, thread)?;
                 }
             }
         }
@@ -249,19 +253,24 @@ unsafe fn run_warp(worker: *mut Worker, job: &Job<'_>, warp: Range<usize>) -> Re
         if !worker.threads[warp.clone()].iter().any(ready) {
             return divergence::check_collectives(worker, warp);
         }
+        if steps > TURN {
+            // The next warp needs the log; and it may meet what this one has read.
+            worker.log.flush(0, &mut worker.counters);
+            worker.shared.track_readers();
+            return Ok(());
+        }
     }
 }
 
-/// Runs a thread until it stops.
+/// Runs a thread until it stops, and gives the steps that it has taken.
 ///
 /// # Safety
 /// As for [`run_cluster`].
-unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result<(), SimError> {
+unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result<u64, SimError> {
     let lane = index % LANES;
     let (mut fiber, result, logged) = {
         // SAFETY: no fiber runs.
         let state = unsafe { &mut *worker };
-        sites::resume(state, index)?;
         let thread = &mut state.threads[index];
         let fiber = match thread.fiber.take() {
             Some(fiber) => fiber,
@@ -290,9 +299,12 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
     }
     let thread = &mut state.threads[index];
     thread.yielder = state.yielder;
+    let steps = 1 + (state.logged - logged) as u64;
+    thread.steps += steps;
     match outcome {
         CoroutineResult::Yield(stop) => {
             thread.fiber = Some(fiber);
+            let place = stop.place();
             thread.state = match stop {
                 Stop::LogFull => State::Ready,
                 Stop::Barrier(location) => State::Barrier(location),
@@ -308,6 +320,9 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
                     return Err(SimError::Fault(fault));
                 }
             };
+            if thread.steps > state.most_steps {
+                return Err(steps::too_many(state, index, place));
+            }
         }
         CoroutineResult::Return(end) => {
             thread.state = State::Exited;
@@ -321,7 +336,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
             bulk_copy::end_thread(state, index)?;
         }
     }
-    Ok(())
+    Ok(steps)
 }
 
 /// A fiber that will run a thread from its start.

@@ -257,9 +257,10 @@ pub enum FaultKind {
     SharedMismatch,
     /// More shared memory than a block may have.
     SharedLimit,
-    /// A thread that has gone on too often, in a launch that leaves an operation out ([`Site`](crate::sim::Site)).
+    /// A thread that has taken too many steps, which are accesses to memory and waits, so that it may well never end.
+    /// How many there may be says [`limiting_steps`](crate::sim::Simulator::limiting_steps).
     Endless {
-        /// How often it may go on.
+        /// How many it may take.
         steps: u64,
     },
     /// A Rust panic in the kernel: an index out of range, an overflow, an `unwrap`.
@@ -281,8 +282,7 @@ pub struct Fault {
     pub access: Option<MemoryAccess>,
     /// What was wrong, in words.
     pub message: String,
-    /// Where in the source; absent for [`FaultKind::Endless`], and for a panic when the program has replaced the panic
-    /// hook.
+    /// Where in the source; absent for a panic when the program has replaced the panic hook.
     pub location: Option<SourceLocation>,
 }
 

@@ -46,6 +46,7 @@ pub(super) unsafe fn run(
         block_dim: launch.block,
         grid_dim: launch.grid,
         dynamic_shared: launch.dynamic_shared,
+        most_steps: simulator.most_steps,
         watch: simulator.watch.as_ref(),
         observer,
     };

@@ -35,6 +35,12 @@
 //! (Blocks that race with each other in global memory are the one exception: on a GPU their result is undefined as
 //! well.)
 //!
+//! A warp goes on until all of its lanes have exited or wait, or have taken very many steps, when others have their turn:
+//! a thread may ask again and again for what one of another warp or block writes in memory (which is a race, but in
+//! global memory it is looked for in few launches). One that has taken 2^26 steps, which are accesses to memory and
+//! waits, is taken to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing of
+//! that and never ends cannot be found: it hangs the launch.
+//!
 //! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory.
 //! One that needs more is no fault: it meets the page behind the stack, which nobody may touch, and the whole process
 //! ends with a segmentation fault (SIGSEGV) that names no kernel. What a thread owns on the heap when it faults is
@@ -152,7 +158,7 @@
 //! |---|---|
 //! | what the device functions do | `access.rs`, `async_copy.rs`, `bulk_copy.rs`, `mbarrier.rs`, `named_barrier.rs`, `cluster.rs`, `registers.rs`, `early_start.rs`, `signal.rs`, `counter.rs`, `word.rs`, `collective.rs`, `mma.rs`, `wgmma.rs`, `accumulators.rs`, `double_mma.rs`, `product.rs`, `arithmetic.rs` |
 //! | launches that leave something out | `sites.rs`, `global_order.rs` |
-//! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
+//! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `steps.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | launches, their limits, and what is told of faults | `launch.rs`, `limits.rs`, `fault.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
 //! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
@@ -202,6 +208,7 @@ mod shared;
 mod signal;
 mod sites;
 mod stack;
+mod steps;
 mod tensor_map;
 mod violation;
 pub(crate) mod wgmma;
@@ -259,6 +266,8 @@ const DEFAULT_MEMORY: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct Simulator {
     memory: Arc<GlobalMemory>,
+    /// Steps that a thread may take.
+    most_steps: u64,
     watch: Option<Arc<Watch>>,
 }
 
@@ -276,7 +285,8 @@ impl Simulator {
 
     /// A GPU with `bytes` bytes of global memory.
     pub fn with_memory(bytes: u64) -> Self {
-        Simulator { memory: Arc::new(GlobalMemory::new(bytes)), watch: None }
+        let memory = Arc::new(GlobalMemory::new(bytes));
+        Simulator { memory, most_steps: steps::STEPS, watch: None }
     }
 
     /// Size of global memory, and how much of it is allocated, in bytes.
@@ -333,11 +343,20 @@ impl Simulator {
         tensor_map::encode(tensor)
     }
 
-    /// The same GPU, which leaves a site out of its launches. No thread may go on for ever for that: one that has gone
-    /// on 65,536 times is [`FaultKind::Endless`].
+    /// The same GPU, in whose launches each thread may take so many steps, which are accesses to memory and waits: one
+    /// that takes more is [`FaultKind::Endless`]. Unless another number is asked for it is 2^26, for which a thread takes
+    /// some seconds.
+    #[must_use]
+    pub fn limiting_steps(&self, steps: u64) -> Self {
+        Simulator { most_steps: steps, ..self.clone() }
+    }
+
+    /// The same GPU, which leaves a site out of its launches. As threads may then well go on for ever, they may take
+    /// 65,536 steps unless [fewer](Self::limiting_steps) have been asked for before, or another number after that.
     #[must_use]
     pub fn skipping(&self, site: Site) -> Self {
-        Simulator { watch: Some(Arc::new(Watch::skipping(site))), ..self.clone() }
+        let most_steps = self.most_steps.min(steps::STEPS_SKIPPING);
+        Simulator { most_steps, watch: Some(Arc::new(Watch::skipping(site))), ..self.clone() }
     }
 
     /// The same GPU, which notes the sites that its launches execute.

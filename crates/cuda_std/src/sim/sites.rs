@@ -6,15 +6,12 @@
 //! given.
 
 use super::access::Place;
-use super::block::coordinates;
-use super::fault::{FaultKind, SimError, SourceLocation};
-use super::worker::{Worker, current, raise};
+use super::fault::SourceLocation;
+use super::steps;
+use super::worker::{Worker, current};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-
-/// Steps that a thread may take in a launch that leaves something out, unless another number is asked for.
-const STEPS: u64 = 1 << 16;
 
 macro_rules! sync_operations {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -117,14 +114,12 @@ impl fmt::Display for Site {
 pub(super) struct Watch {
     skipped: Option<Site>,
     executed: Mutex<BTreeSet<(SyncOperation, Place)>>,
-    /// Steps that a thread may take.
-    steps: Option<u64>,
 }
 
 impl Watch {
     /// Leaves a site out.
     pub(super) fn skipping(site: Site) -> Self {
-        Watch { skipped: Some(site), steps: Some(STEPS), ..Watch::default() }
+        Watch { skipped: Some(site), ..Watch::default() }
     }
 
     /// Sites that have been executed, each once.
@@ -166,13 +161,11 @@ pub(crate) fn skips(operation: SyncOperation, place: Place) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn skips_watched(worker: *mut Worker, operation: SyncOperation, place: Place) -> bool {
-    // SAFETY: as promised by the caller; `state` is not used after a suspension.
+    // SAFETY: as promised by the caller.
     unsafe {
-        let state = &mut *worker;
-        let Some(watch) = &state.watch else { return false };
-        let skips = watch.skips(operation, place);
-        if skips && let Some((kind, message)) = step(state, state.thread as usize) {
-            raise(worker, kind, None, message, place)
+        let skips = (*worker).watch.as_ref().is_some_and(|watch| watch.skips(operation, place));
+        if skips {
+            steps::take(worker, place);
         }
         skips
     }
@@ -184,28 +177,5 @@ unsafe fn skips_watched(worker: *mut Worker, operation: SyncOperation, place: Pl
 pub(crate) fn at(operation: SyncOperation, place: Place, execute: impl FnOnce(Place)) {
     if !skips(operation, place) {
         execute(place);
-    }
-}
-
-/// Counts a step of a thread, and says what is wrong where it has taken too many.
-fn step(worker: &mut Worker, thread: usize) -> Option<(FaultKind, String)> {
-    let steps = worker.watch.as_ref()?.steps?;
-    let taken = &mut worker.threads[thread].steps;
-    *taken += 1;
-    (*taken > steps).then(|| {
-        let message =
-            format!("has taken {steps} steps and not ended, in a launch that leaves something out");
-        (FaultKind::Endless { steps }, message)
-    })
-}
-
-/// Counts that a thread is about to go on.
-pub(super) fn resume(worker: &mut Worker, thread: usize) -> Result<(), SimError> {
-    match step(worker, thread) {
-        None => Ok(()),
-        Some((kind, message)) => {
-            let thread = coordinates(thread as u64, worker.block_dim);
-            Err(SimError::Fault(worker.fault_of(thread, kind, None, message, None)))
-        }
     }
 }

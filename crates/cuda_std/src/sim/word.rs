@@ -7,6 +7,7 @@ use super::block::{Job, coordinates};
 use super::fault::{AccessKind, Fault, FaultKind, MemoryAccess, SimError, Space};
 use super::global_order;
 use super::progress::Progress;
+use super::steps;
 use super::worker::{CachedAllocation, Worker, raise};
 
 /// The access to a word.
@@ -30,6 +31,7 @@ pub(super) unsafe fn word(
     // SAFETY: as promised by the caller; the access lies in its allocation, which the launch keeps alive. Neither a
     // reference to the worker nor a lock is kept when the fault is raised.
     unsafe {
+        steps::take(worker, place);
         global_order::excuse(&*worker, address);
         let (allocation, offset) = global::<u32>(worker, kind, address, place);
         let state = &*worker;

@@ -128,6 +128,8 @@ pub(crate) struct Worker {
     pub(super) table: Arc<Table>,
     pub(super) progress: Arc<Progress>,
     pub(super) cache: [CachedAllocation; CACHE_LINES],
+    /// Steps that a thread may take.
+    pub(super) most_steps: u64,
     /// What is noted and left out, if anything is.
     pub(super) watch: Option<Arc<Watch>>,
     /// Who is told what its threads do, if anybody is.
@@ -171,6 +173,7 @@ impl Worker {
             table: Arc::default(),
             progress: Arc::new(Progress::new(0)),
             cache: [EMPTY_LINE; CACHE_LINES],
+            most_steps: 0,
             watch: None,
             observer: None,
             counters: Counters::default(),
@@ -191,6 +194,7 @@ impl Worker {
         self.table = table;
         self.progress = progress;
         self.cache = [EMPTY_LINE; CACHE_LINES];
+        self.most_steps = job.most_steps;
         self.watch = job.watch.cloned();
         self.observer = job.observer.cloned();
         self.counters = Counters::default();

@@ -37,6 +37,21 @@ pub(in crate::sim) enum Stop {
     Fault,
 }
 
+impl Stop {
+    /// Where in the source, if the stop itself says so.
+    pub(in crate::sim) fn place(&self) -> Option<&'static Location<'static>> {
+        match self {
+            Stop::Barrier(place) | Stop::ClusterBarrier(place) => Some(place),
+            Stop::Collective(collective) => Some(collective.location),
+            Stop::Mbarrier(wait) => Some(wait.place),
+            Stop::Signal(wait) => Some(wait.place),
+            Stop::Warpgroup(step) => Some(step.place),
+            Stop::NamedBarrier(wait) => Some(wait.place),
+            Stop::LogFull | Stop::Fault => None,
+        }
+    }
+}
+
 /// A kernel thread as a coroutine: it is resumed with the result of the warp-collective operation it waited at, and
 /// returns what `catch_unwind` made of its end.
 pub(in crate::sim) type Fiber = Coroutine<u32, Stop, std::thread::Result<()>, DefaultStack>;
@@ -83,7 +98,7 @@ pub(in crate::sim) struct Thread {
     pub(in crate::sim) attendance: Attendance,
     /// Whether it may not touch global memory yet.
     pub(in crate::sim) is_early: bool,
-    /// How often it has gone on, where that is limited.
+    /// Steps that it has [taken](crate::sim::steps).
     pub(in crate::sim) steps: u64,
 }
 
