@@ -357,3 +357,87 @@ fn a_barrier_of_the_block_and_an_arrival_for_all_of_it() {
         }
     }
 }
+
+/// What the first thread of the second warp of block 1 does with memory that a multicast of block 0 fills.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Told {
+    /// Nothing before it has waited.
+    Waits,
+    /// Reads while the copy is under way.
+    UnderWay,
+    /// Reads when others have waited.
+    OthersHaveWaited,
+    /// Loads from block 0 what it has waited for.
+    Elsewhere,
+    /// Loads from block 0 what nobody has there.
+    Beyond,
+}
+
+#[kernel(cluster = 2)]
+unsafe fn told_of(sums: GlobalPtr<u32>, #[grid_constant] map: &TensorMap, how: Told) {
+    let full = Mbarrier::new(shared_array!(u64; 1));
+    let (tile, bytes) = (shared::dynamic::<u32>(), shared::dynamic_bytes());
+    let (thread, rank) = (thread::thread_idx_x(), cluster::rank());
+    let other = rank == 1 && thread == WARP_SIZE;
+    unsafe {
+        if thread == 0 {
+            full.init(1);
+            fence_init();
+        }
+        cluster::sync();
+        if thread == 0 {
+            full.arrive_expect_tx(bytes);
+        }
+        if rank == 0 && thread == 0 {
+            load_3d_multicast(tile, map, [0, 0, 0], full, 0b11);
+        }
+        if how == Told::OthersHaveWaited && thread < WARP_SIZE {
+            full.wait(0);
+        }
+        match how {
+            Told::UnderWay | Told::OthersHaveWaited if other => sums.store(tile.load()),
+            Told::Elsewhere if other => _ = cluster::load_vector::<u32, 4>(tile, 0),
+            Told::Beyond if other => {
+                let beyond = tile.add(bytes / 4);
+                cluster::load_vector::<u32, 4>(beyond, 0);
+            }
+            _ => {}
+        }
+        if how == Told::UnderWay {
+            thread::sync_threads();
+        }
+        full.wait(0);
+        cluster::sync();
+    }
+}
+
+#[test]
+fn faults_say_of_which_block_a_thread_is() {
+    let simulator = Simulator::new();
+    let map = matrix(&simulator);
+    let sums = upload(&simulator, &[0_u32]);
+    let run = |how: Told| launch!(simulator, told_of[2, 2 * WARP_SIZE, BOX_BYTES](sums, map, how));
+    run(Told::Waits).unwrap();
+    let issuer = "thread (0,0,0) of block (0,0,0)";
+    for (how, texts) in [
+        (Told::UnderWay, [format!("{issuer}, which issued it"), String::new()]),
+        (
+            Told::OthersHaveWaited,
+            [
+                format!("races with a bulk load of {issuer}"),
+                "has not waited for its mbarrier".to_owned(),
+            ],
+        ),
+        (
+            Told::Elsewhere,
+            ["of block (0,0,0) races".to_owned(), format!("with a bulk load of {issuer}")],
+        ),
+        (Told::Beyond, ["of block (0,0,0) is out of bounds".to_owned(), String::new()]),
+    ] {
+        let fault = fault(run(how));
+        assert_eq!((fault.block, fault.thread), ([1, 0, 0], [WARP_SIZE, 0, 0]), "{how:?}");
+        let text = fault.to_string();
+        assert!(texts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}

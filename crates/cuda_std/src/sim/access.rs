@@ -222,7 +222,8 @@ pub(super) unsafe fn shared_access_of<V, R>(
             Some(Err(violation)) => raise_violation(worker, owner, access(), violation, place),
             None => {
                 let around = (*owner).shared.explain(address, bytes);
-                let message = format!("is out of bounds: {around}");
+                let whose = (*worker).whose(&*owner);
+                let message = format!("{whose}is out of bounds: {around}");
                 raise(worker, FaultKind::OutOfBounds, Some(access()), message, place)
             }
         }
@@ -241,7 +242,8 @@ unsafe fn raise_violation(
 ) -> ! {
     // SAFETY: as promised by the caller.
     unsafe {
-        let (kind, message) = describe(&*owner, violation);
+        let (kind, message) = describe(&*worker, &*owner, violation);
+        let message = (*worker).whose(&*owner) + &message;
         raise(worker, kind, Some(access), message, place)
     }
 }

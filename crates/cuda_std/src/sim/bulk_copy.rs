@@ -13,6 +13,7 @@ use super::cluster;
 use super::counters::Counters;
 use super::early_start::raise_early;
 use super::fault::{AccessKind, FaultKind, MemoryAccess, Space};
+use super::in_flight::Issuer;
 use super::limits::WARP_THREADS;
 use super::mbarrier::begin_load;
 use super::requests::SECTOR_BYTES;
@@ -30,7 +31,7 @@ pub(super) struct BulkLoad {
     source: TensorBox,
     pub(super) bytes: u32,
     /// The thread that issued it.
-    pub(super) issuer: u32,
+    pub(super) issuer: Issuer,
     /// What that thread knew then, where it is one of another block.
     pub(super) knowledge: Knowledge,
     pub(super) place: Place,
@@ -255,7 +256,8 @@ unsafe fn load_to(
             let (clocks, agents) = (&(*worker).clocks, (*worker).shared.agents());
             clocks[warp as usize].knowledge(warp as usize, lane as usize, agents)
         };
-        let load = BulkLoad { source, bytes, issuer: thread, knowledge, place };
+        let issuer = Issuer { rank: (*worker).member.rank, thread };
+        let load = BulkLoad { source, bytes, issuer, knowledge, place };
         if let Some(object) = (*owner).mbarriers.get_mut(&mbarrier) {
             object.add_load(load);
         }

@@ -108,7 +108,8 @@ pub enum FaultKind {
     },
     /// Two threads touched the same byte of shared memory, at least one wrote it, and no barrier lies between.
     SharedRace {
-        /// Index of the thread that came first, in its block.
+        /// Index of the thread that came first, or whose copy did, in its block: the message says which block that is
+        /// where it is another one of the cluster.
         other: [u32; 3],
         /// What it did.
         other_access: AccessKind,
@@ -116,7 +117,8 @@ pub enum FaultKind {
     /// An access to shared memory that an asynchronous copy is going to write: the thread that issued the copy has not
     /// waited for its group, and nobody has waited for an mbarrier that the copy arrives at.
     AsyncNotWaited {
-        /// Index of the thread that issued the copy.
+        /// Index of the thread that issued the copy, in its block: the message says which block that is where it is
+        /// another one of the cluster.
         issuer: [u32; 3],
     },
     /// A write to shared memory that a bulk store is going to read, or the end of a thread whose bulk store may still

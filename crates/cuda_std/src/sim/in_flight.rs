@@ -1,14 +1,41 @@
 //! Which words of shared memory asynchronous copies are going to write, and which they are going to read.
 
+use super::accessor::Accessor;
+use super::limits::{MAX_BLOCK_THREADS, MAX_CLUSTER};
 use super::violation::Violation;
 
 /// Bytes that one mark stands for: a copy moves whole words.
 const WORD: usize = 4;
 
+/// A thread of the cluster, by the rank of its block and its index there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Issuer {
+    pub(super) rank: usize,
+    pub(super) thread: u32,
+}
+
+impl Issuer {
+    pub(super) fn of(who: &Accessor<'_>) -> Self {
+        Issuer { rank: who.clocks.member.rank, thread: who.thread }
+    }
+
+    /// A number that is not 0.
+    fn mark(self) -> u16 {
+        const { assert!(MAX_CLUSTER * MAX_BLOCK_THREADS < u16::MAX as u32) };
+        (self.rank as u32 * MAX_BLOCK_THREADS + self.thread + 1) as u16
+    }
+
+    fn from_mark(mark: u16) -> Self {
+        let index = u32::from(mark) - 1;
+        let (rank, thread) = (index / MAX_BLOCK_THREADS, index % MAX_BLOCK_THREADS);
+        Issuer { rank: rank as usize, thread }
+    }
+}
+
 /// The copies under way to a range of shared memory.
 #[derive(Default)]
 pub(super) struct InFlight {
-    /// For each word the thread whose copy is going to write it, plus one; 0 where there is none.
+    /// For each word a mark of the thread whose copy is going to write it; 0 where there is none.
     issuers: Vec<u16>,
     /// Words that are marked. Mostly none, and then no access needs to look.
     marked: usize,
@@ -39,14 +66,14 @@ impl InFlight {
         }
         let mut words = self.issuers[offset / WORD..(offset + bytes).div_ceil(WORD)].iter();
         match words.find(|&&issuer| issuer > 0) {
-            Some(&issuer) => Err(Violation::InFlight { issuer: issuer as u32 - 1 }),
+            Some(&mark) => Err(Violation::InFlight { issuer: Issuer::from_mark(mark) }),
             None => Ok(()),
         }
     }
 
-    /// A copy of `thread` to a range of words that no other copy is going to write.
-    pub(super) fn begin(&mut self, offset: usize, bytes: usize, thread: u32) {
-        self.issuers[offset / WORD..(offset + bytes) / WORD].fill(thread as u16 + 1);
+    /// A copy of `issuer` to a range of words that no other copy is going to write.
+    pub(super) fn begin(&mut self, offset: usize, bytes: usize, issuer: Issuer) {
+        self.issuers[offset / WORD..(offset + bytes) / WORD].fill(issuer.mark());
         self.marked += bytes / WORD;
     }
 

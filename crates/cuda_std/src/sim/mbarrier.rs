@@ -133,10 +133,11 @@ fn access(kind: AccessKind, address: u32) -> Option<MemoryAccess> {
     Some(MemoryAccess { space: Space::Shared, kind, address: address as u64, bytes })
 }
 
-fn overruns(worker: &Worker, late: u32) -> String {
-    let late = coordinates(late as u64, worker.block_dim);
+fn overruns(owner: &Worker, late: u32) -> String {
+    let late = coordinates(late as u64, owner.block_dim);
     format!(
-        "overruns the mbarrier there: its phase is over before thread {} is sure to have seen the end of the phase before",
+        "overruns the mbarrier there: its phase is over before thread {} there is sure to have seen the end of the phase \
+         before",
         Index(late)
     )
 }
@@ -177,7 +178,7 @@ unsafe fn object<'a>(
     // SAFETY: as promised by the caller.
     unsafe {
         let kind = (FaultKind::MbarrierUninitialised, access(kind, address));
-        raise(worker, kind.0, kind.1, message.to_owned(), place)
+        raise(worker, kind.0, kind.1, (*worker).whose(&*owner) + message, place)
     }
 }
 
@@ -308,7 +309,7 @@ unsafe fn arrive(worker: *mut Worker, owner: *mut Worker, address: u32, bytes: u
             }
         {
             let access = access(AccessKind::Write, address);
-            let message = overruns(&*worker, late);
+            let message = (*worker).whose(&*owner) + &overruns(&*owner, late);
             raise(worker, FaultKind::MbarrierOverrun, access, message, place)
         }
         (*worker).tick();

@@ -13,6 +13,7 @@ pub(super) use statics::DeclarationError;
 use super::accessor::Accessor;
 use super::fault::AccessKind;
 use super::fences::Fences;
+use super::in_flight::Issuer;
 use super::limits::WARP_THREADS;
 use super::operands::{UNIT, Warpgroups};
 use super::record::Write;
@@ -335,7 +336,7 @@ impl SharedMemory {
                 region.shadow.write(offset, bytes, who, epoch)
             }
         });
-        Some(begun.map(|()| region.in_flight.begin(offset, bytes, who.thread)))
+        Some(begun.map(|()| region.in_flight.begin(offset, bytes, Issuer::of(who))))
     }
 
     /// Ends an asynchronous copy of `thread` that has begun, with the words that arrive. From now on it is a store that

@@ -4,11 +4,11 @@ mod thread;
 
 pub(super) use thread::{Fiber, State, Stop, Thread};
 
-use super::block::{Job, coordinates};
+use super::block::Job;
 use super::clocks::{Clocks, Knowledge, Member, merge};
 use super::cluster::Neighbours;
 use super::counters::Counters;
-use super::fault::{Fault, FaultKind, MemoryAccess, SourceLocation};
+use super::fault::{Fault, FaultKind, Index, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::global_order::Heard;
 use super::limits::WARP_THREADS;
@@ -244,12 +244,18 @@ impl Worker {
         }
     }
 
-    /// The thread that an agent is, or stands for.
-    pub(super) fn thread_of(&self, agent: u32) -> [u32; 3] {
-        let agents = agents_of(self.threads.len());
-        let loads = self.mbarriers.values().find_map(|object| object.issuer_of(agents, agent));
-        let thread = loads.unwrap_or(agent % (agents as u32 / 2));
-        coordinates(thread.into(), self.block_dim)
+    /// The block of a rank in the cluster, whose blocks follow each other along x.
+    pub(super) fn block_of(&self, rank: usize) -> [u32; 3] {
+        let [x, y, z] = self.block_index;
+        [x + rank as u32 - self.member.rank as u32, y, z]
+    }
+
+    /// What follows the address of an access to the shared memory of `owner`: the block, where it is another one.
+    pub(super) fn whose(&self, owner: &Worker) -> String {
+        match owner.block == self.block {
+            true => String::new(),
+            false => format!("of block {} ", Index(owner.block_index)),
+        }
     }
 
     /// Lets what the thread that runs does from now on come later than what it has made known.

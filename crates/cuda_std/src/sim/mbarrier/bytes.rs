@@ -6,6 +6,7 @@ use crate::sim::accessor::Accessor;
 use crate::sim::bulk_copy::BulkLoad;
 use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
 use crate::sim::fault::{AccessKind, FaultKind};
+use crate::sim::in_flight::Issuer;
 use crate::sim::shared::SharedMemory;
 use crate::sim::worker::{Worker, current, raise};
 
@@ -22,7 +23,7 @@ pub(super) struct Bytes {
     /// Bulk loads under way.
     loads: Vec<BulkLoad>,
     /// The thread that issued the last of them.
-    issuer: u32,
+    issuer: Issuer,
     /// Thread, clock and epoch of the fence that made the mbarrier visible to bulk copies.
     fenced: Option<(u32, u32, u32)>,
 }
@@ -71,7 +72,7 @@ impl Mbarrier {
     }
 
     /// The thread that an agent stands for, where the agent is this mbarrier's loads.
-    pub(in crate::sim) fn issuer_of(&self, agents: usize, agent: u32) -> Option<u32> {
+    pub(in crate::sim) fn issuer_of(&self, agents: usize, agent: u32) -> Option<Issuer> {
         (loads_of(agents, self.bytes.number) == agent as usize).then_some(self.bytes.issuer)
     }
 

@@ -5,7 +5,7 @@ use crate::sim::access::Place;
 use crate::sim::async_copy::land;
 use crate::sim::block::coordinates;
 use crate::sim::clocks::merge;
-use crate::sim::fault::{AccessKind, FaultKind, SimError};
+use crate::sim::fault::{AccessKind, FaultKind, Index, SimError};
 use crate::sim::worker::{State, Worker};
 use std::ops::Range;
 
@@ -100,12 +100,14 @@ pub(in crate::sim) fn check_end(worker: &Worker) -> Result<(), SimError> {
     };
     for object in worker.mbarriers.values() {
         if let Some(load) = object.bytes.first_load() {
-            let work = if load.knowledge.is_empty() {
-                "has a bulk load under way"
+            let rank = load.issuer.rank;
+            let work = if rank == worker.member.rank {
+                "has a bulk load under way".to_owned()
             } else {
-                "of another block of the cluster has a bulk load under way to this one"
+                let block = Index(worker.block_of(rank));
+                format!("of block {block} of the cluster has a bulk load under way to this one")
             };
-            return ends(load.issuer as usize, load.place, work);
+            return ends(load.issuer.thread as usize, load.place, &work);
         }
         if let Some(Deferred { thread, place, .. }) = object.deferred.first() {
             return ends(*thread, *place, "is going to arrive as soon as its copies have");

@@ -88,7 +88,7 @@ pub(super) fn begin_operand(
         let (kind, message) = match worker.shared.begin_operand(address, group, number, &mut judge)
         {
             Some(Ok(())) => continue,
-            Some(Err(violation)) => describe(worker, violation),
+            Some(Err(violation)) => describe(worker, worker, violation),
             None => {
                 let around = worker.shared.explain(address, UNIT as u32);
                 (FaultKind::OutOfBounds, format!("is out of bounds: {around}"))
