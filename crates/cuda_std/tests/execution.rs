@@ -181,6 +181,33 @@ fn launches_at_the_same_time() {
     });
 }
 
+/// Threads that are all there at the same time.
+#[kernel]
+unsafe fn meets(d: GlobalPtr<u32>) {
+    unsafe {
+        for _ in 0..20 {
+            thread::sync_threads();
+        }
+        d.add(thread::thread_idx_x().into()).store(1);
+    }
+}
+
+/// As many blocks at a time as there are threads of the pool would need more stacks than a process gets.
+#[test]
+fn large_blocks_of_launches_at_the_same_time() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(40).build().unwrap();
+    pool.scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|_| {
+                let simulator = Simulator::new();
+                let d = alloc::<u32>(&simulator, 1024);
+                launch!(simulator, meets[64, 1024, 0](d)).unwrap();
+                assert_eq!(download(&simulator, d, 1024), [1; 1024]);
+            });
+        }
+    });
+}
+
 #[kernel]
 unsafe fn index_out_of_range(table: [u32; 4], d: GlobalPtr<u32>) {
     let i = thread::thread_idx_x();

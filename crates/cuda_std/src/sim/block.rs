@@ -29,6 +29,7 @@ use super::worker::{Fiber, State, Stop, Thread, Worker, resume};
 use crate::entry::KernelEntry;
 use corosensei::CoroutineResult;
 use std::ffi::c_void;
+use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -276,7 +277,7 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
             Some(fiber) => fiber,
             None => {
                 let stack = state.stacks.take();
-                new_fiber(worker, job, stack.map_err(|e| SimError::HostResources(e.to_string()))?)
+                new_fiber(worker, job, stack.map_err(|e| no_stack(job, &e))?)
             }
         };
         state.thread = index as u32;
@@ -337,6 +338,14 @@ unsafe fn run_thread(worker: *mut Worker, job: &Job<'_>, index: usize) -> Result
         }
     }
     Ok(steps)
+}
+
+fn no_stack(job: &Job<'_>, error: &io::Error) -> SimError {
+    SimError::HostResources(format!(
+        "{error} (kernel {}). Each takes two mappings, of which Linux allows as many as `vm.max_map_count` says; a rayon \
+         pool of fewer threads needs fewer",
+        job.entry.name
+    ))
 }
 
 /// A fiber that will run a thread from its start.

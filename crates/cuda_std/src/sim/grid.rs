@@ -5,7 +5,7 @@ use super::counters::Counters;
 use super::fault::SimError;
 use super::global::Table;
 use super::progress::{Progress, Runner};
-use super::stack::MAX_STACKS;
+use super::stack;
 use super::worker::Worker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,11 +33,14 @@ struct Outcome {
 pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Counters, SimError> {
     let blocks = job.grid_dim.iter().map(|&n| n as u64).product::<u64>();
     let cluster = job.entry.cluster as usize;
-    let most = (MAX_STACKS / (job.threads() * cluster)).max(1) as u64;
+    let most = stack::most(cluster, job.threads()) as u64;
     let runners = most.min(blocks / cluster as u64).min(rayon::current_num_threads() as u64);
     let progress = Arc::new(Progress::new(runners));
     let outcome = Mutex::default();
     let run = |runner: u64| {
+        // Others may have run all blocks by the time that there are stacks for this one.
+        let is_needed = || progress.has_blocks(blocks);
+        let Some(reservation) = stack::reserve(cluster, job.threads(), is_needed) else { return };
         let take = || lock(&IDLE).pop().unwrap_or_else(|| Box::new(Worker::new()));
         let mut workers: Vec<Box<Worker>> = (0..cluster).map(|_| take()).collect();
         for worker in &mut workers {
@@ -46,6 +49,7 @@ pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Count
         // SAFETY: as promised by the caller; the workers are prepared for the job.
         unsafe { run_blocks(&mut workers, job, blocks, &progress.runner(runner), &outcome) };
         workers.iter_mut().for_each(|worker| worker.end_launch());
+        drop(reservation);
         lock(&IDLE).append(&mut workers);
     };
 

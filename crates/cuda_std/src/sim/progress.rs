@@ -42,6 +42,12 @@ impl Progress {
         Runner { progress: self, at: &self.at[index as usize] }
     }
 
+    /// Whether there are blocks, of so many, that nobody has begun and that have to run.
+    pub(super) fn has_blocks(&self, blocks: u64) -> bool {
+        let next = self.next.load(Relaxed);
+        next < blocks && !self.failed_before(next)
+    }
+
     /// Whether a block below this one has failed.
     pub(super) fn failed_before(&self, block: u64) -> bool {
         self.failed.load(Acquire) < block
