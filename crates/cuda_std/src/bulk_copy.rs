@@ -82,7 +82,9 @@ pub unsafe fn prefetch(map: &TensorMap) {
 /// elements must be a multiple of 16 bytes (an H200 takes others for an illegal instruction).
 ///
 /// # Safety
-/// The map must be of a live matrix of two dimensions that nobody writes until the phase is over. `target` must be
+/// The map must be of a live matrix of two dimensions that nobody writes until the phase is over, and that nothing but
+/// bulk stores has written in the same launch: there is no fence here that shows bulk copies what loads and stores have
+/// done to global memory, and the simulator does not find that. `target` must be
 /// aligned to [`BOX_ALIGNMENT`], or where the box is swizzled to the bytes after which its pattern repeats, with room
 /// for a box that nobody accesses until they have waited for the phase; what threads wrote there before must have been
 /// [fenced](fence_shared). `full` must have been initialised, [made visible](crate::mbarrier::fence_init), and be told

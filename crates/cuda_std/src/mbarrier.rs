@@ -136,7 +136,7 @@ impl Mbarrier {
 
     /// Makes one arrival of this thread as soon as all asynchronous copies that it has issued so far have arrived; does
     /// not wait for that (`cp.async.mbarrier.arrive.noinc`). Of what the thread has done, those copies alone are
-    /// visible to who waits for the phase, whatever groups they are in.
+    /// visible to who waits for the phase, whatever groups they are in: not what it has stored itself before.
     ///
     /// # Safety
     /// As for [`arrive`](Self::arrive). Somebody must wait for the phase before the block ends; the thread itself may

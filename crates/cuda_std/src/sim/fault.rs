@@ -97,9 +97,10 @@ pub enum FaultKind {
     Misaligned,
     /// A read of shared memory that no thread of the block has written.
     UninitialisedShared,
-    /// A read of global memory that another thread has written in the same launch, without anything between that orders
-    /// the two: barriers for threads of a block or a cluster, signals for others as well. It is looked for only in
-    /// launches that leave something out, or note what could be ([`Site`](crate::sim::Site)).
+    /// A load from global memory that another thread has stored to in the same launch, without anything between that
+    /// orders the two: barriers for threads of a block or a cluster, signals for others as well. It is looked for only
+    /// in launches that leave something out, or note what could be ([`Site`](crate::sim::Site)). Stores that come too
+    /// early for others that load or store there, and bulk copies, are not looked at.
     GlobalRace {
         /// Index of the block that wrote.
         block: [u32; 3],

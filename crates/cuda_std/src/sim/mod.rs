@@ -36,8 +36,8 @@
 //! well.)
 //!
 //! A warp goes on until all of its lanes have exited or wait, or have taken very many steps, when others have their turn:
-//! a thread may ask again and again for what one of another warp or block writes in memory (which is a race, but in
-//! global memory it is looked for in few launches). One that has taken 2^26 steps, which are accesses to memory and
+//! a thread may ask again and again for what one of another warp writes in memory (which is a race, but in global memory
+//! it is looked for in few launches only). One that has taken 2^26 steps, which are accesses to memory and
 //! waits, is taken to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing of
 //! that and never ends cannot be found: it hangs the launch.
 //!
@@ -69,8 +69,12 @@
 //! arrivals have been made and as many bytes are under way as the phase expects; a phase that expects none does not
 //! wait for them. Only who has waited for that phase, or learns of it through barriers, may touch the destination. A
 //! bulk store reads its source when its thread waits for that, and writes its destination when the thread waits for its
-//! group or ends; until it has read, each write to the source is a fault. What threads have written bulk copies see
-//! only through a proxy fence ([`FaultKind::MissingProxyFence`]).
+//! group or ends; until it has read, each write to the source is a fault. What threads have written to shared memory
+//! bulk copies see only through a proxy fence ([`FaultKind::MissingProxyFence`]).
+//!
+//! Of global memory nothing like that is checked: a load that reads what a thread of the same launch writes, or a store
+//! that others read or overwrite too early, is no fault, in no launch. What a launch writes otherwise than by bulk
+//! stores its bulk loads must not read at all, as this crate has no proxy fence for global memory.
 //!
 //! Tensor maps are the simulator's own ([`Simulator::tensor_map`]). A load whose phase nobody has waited for when the
 //! block ends is a fault ([`FaultKind::EndsUnderWay`]).
@@ -140,8 +144,9 @@
 //! [`Simulator::noting_sites`] tells which there are, [`Simulator::skipping`] leaves a site out. Otherwise a [`Site`]
 //! costs a comparison.
 //!
-//! Such launches also check what threads read in global memory that others have written in the same launch
-//! ([`FaultKind::GlobalRace`]), which takes too long to do always.
+//! Such launches also check what threads load from global memory that others have stored in the same launch
+//! ([`FaultKind::GlobalRace`]), which takes too long to do always. What overwrites others' values, or those that others
+//! have still to read, is not found, nor are races of bulk copies in global memory.
 //!
 //! # What each thread did
 //!
