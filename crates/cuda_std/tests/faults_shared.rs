@@ -206,7 +206,7 @@ fn static_arrays_that_some_threads_declare() {
     let d = alloc::<u32>(&simulator, 64);
     let counters = launch!(simulator, arrays_of_warps[1, 64, 0](d)).unwrap();
     assert_eq!(counters.shared_bytes, 4 * (64 + 32 + 16));
-    let expected = Vec::from_iter((0..64).map(|i| 100 + (i & 32 | i % 16) + i));
+    let expected = Vec::from_iter((0..64).map(|i| 100 + (i & 32 | (i % 16)) + i));
     assert_eq!(download(&simulator, d, 64), expected);
 }
 

@@ -48,8 +48,8 @@ struct Deferred {
     place: Place,
 }
 
-/// When a thread passed a wait: its own clock, and that of the copies that it marks next. Who knows of either knows that
-/// the thread has waited; of copies that does not say that what the thread has done before is visible.
+/// When a thread passed a wait: its own clock, and that of the copies that it marks next. Who knows of either knows
+/// that the thread has waited; of copies that does not say that what the thread has done before is visible.
 #[derive(Clone, Copy, Default)]
 struct Passed {
     own: u32,
@@ -101,8 +101,8 @@ impl Mbarrier {
         }
     }
 
-    /// Ends the phase under way, in a block of `agents` agents. Fails with a thread that may not have seen the end of the
-    /// last one yet.
+    /// Ends the phase under way, in a block of `agents` agents. Fails with a thread that may not have seen the end of
+    /// the last one yet.
     fn complete(&mut self, agents: usize, warpgroups: &Warpgroups) -> Result<(), u32> {
         let member = self.member;
         let seen = |agent: usize| self.gathered.get(member.index(agent)).copied().unwrap_or(0);

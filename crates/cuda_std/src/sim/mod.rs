@@ -35,11 +35,11 @@
 //! (Blocks that race with each other in global memory are the one exception: on a GPU their result is undefined as
 //! well.)
 //!
-//! A warp goes on until all of its lanes have exited or wait, or have taken very many steps, when others have their turn:
-//! a thread may ask again and again for what one of another warp writes in memory (which is a race, but in global memory
-//! it is looked for in few launches only). One that has taken 2^26 steps, which are accesses to memory and
-//! waits, is taken to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing of
-//! that and never ends cannot be found: it hangs the launch.
+//! A warp goes on until all of its lanes have exited or wait, or have taken very many steps. Then others have their
+//! turn: a thread may ask again and again for what one of another warp writes in memory (which is a race, but in global
+//! memory it is looked for in few launches only). One that has taken 2^26 steps, which are accesses to memory and waits,
+//! is said to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing of that
+//! and never ends cannot be found: it hangs the launch.
 //!
 //! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory.
 //! One that needs more is no fault: it meets the page behind the stack, which nobody may touch, and the whole process
@@ -349,8 +349,8 @@ impl Simulator {
     }
 
     /// The same GPU, in whose launches each thread may take so many steps, which are accesses to memory and waits: one
-    /// that takes more is [`FaultKind::Endless`]. Unless another number is asked for it is 2^26, for which a thread takes
-    /// some seconds.
+    /// that takes more is [`FaultKind::Endless`]. Unless another number is asked for it is 2^26, for which a thread
+    /// takes some seconds.
     #[must_use]
     pub fn limiting_steps(&self, steps: u64) -> Self {
         Simulator { most_steps: steps, ..self.clone() }

@@ -11,8 +11,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes of a stack. Only pages that a thread touches take memory.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Most stacks that are reserved at a time, and most that are kept for later. Each takes two mappings of the process, of
-/// which Linux allows 65,530 by default.
+/// Most stacks that are reserved at a time, and most that are kept for later. Each takes two mappings of the process,
+/// of which Linux allows 65,530 by default.
 const MAX_STACKS: usize = 16 << 10;
 
 /// Stacks fetched at once from those that all workers share.
