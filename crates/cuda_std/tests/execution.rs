@@ -10,6 +10,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{FaultKind, Launch, SimError, Simulator};
 use cuda_std::{kernel, math, shared_array, thread, warp};
 use std::panic::catch_unwind;
+use std::time::Duration;
 
 const SOURCE: &str = include_str!("execution.rs");
 
@@ -181,13 +182,15 @@ fn launches_at_the_same_time() {
     });
 }
 
-/// Threads that are all there at the same time.
+/// Blocks whose threads are all there for long enough that those of other blocks are, too.
 #[kernel]
 unsafe fn meets(d: GlobalPtr<u32>) {
     unsafe {
-        for _ in 0..20 {
-            thread::sync_threads();
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            std::thread::sleep(Duration::from_millis(300));
         }
+        thread::sync_threads();
         d.add(thread::thread_idx_x().into()).store(1);
     }
 }
@@ -201,7 +204,7 @@ fn large_blocks_of_launches_at_the_same_time() {
             scope.spawn(|_| {
                 let simulator = Simulator::new();
                 let d = alloc::<u32>(&simulator, 1024);
-                launch!(simulator, meets[64, 1024, 0](d)).unwrap();
+                launch!(simulator, meets[16, 1024, 0](d)).unwrap();
                 assert_eq!(download(&simulator, d, 1024), [1; 1024]);
             });
         }
