@@ -301,8 +301,8 @@ fn newest_ladder(dtype: &str) -> (String, ladder::Record) {
     (newest.trim_end_matches(".json").to_owned(), serde_json::from_str(&text).unwrap())
 }
 
-/// The speed of a rung's best kernel, or of the kernel of this name where that is no rung's, on one size, and what it is
-/// of the vendor's, as the README has them.
+/// The speed of a rung's best kernel, or of the kernel of this name where that is no rung's, on one size, and what it
+/// is of the vendor's, as the README has them.
 fn best_of_rung(record: &ladder::Record, rung: &str, size: usize) -> String {
     let round = record.rounds.iter().find(|round| round.size == size).unwrap();
     let is_rung = kernels::kernels().iter().any(|kernel| kernel.rung.name() == rung);

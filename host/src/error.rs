@@ -63,7 +63,8 @@ pub enum Error {
         cols: usize,
     },
 
-    /// The matrices of a batch that is to be written lie neither one behind the other nor side by side in the same rows.
+    /// The matrices of a batch that is to be written lie neither one behind the other nor side by side in the same
+    /// rows.
     #[error(
         "the matrices of the batch begin {stride} elements apart but each takes {needed}: the stride must be at least {needed}, or at least {cols} and all side by side in the {ld} elements of a row"
     )]
@@ -119,8 +120,8 @@ pub enum Error {
     /// D shares memory with an operand it must not share memory with.
     ///
     /// Of matrices of the same leading dimension, and batches of the same stride as well, that is told exactly, however
-    /// they interleave. Of others, such as two batches of different strides in one matrix, what lies between the elements
-    /// counts too: operands that interleave so are refused.
+    /// they interleave. Of others, such as two batches of different strides in one matrix, what lies between the
+    /// elements counts too: operands that interleave so are refused.
     #[error(
         "D (addresses {d_start:#x}..{d_end:#x}) overlaps {operand} ({start:#x}..{end:#x}): {remedy}"
     )]

@@ -77,8 +77,8 @@ fn as_many_blocks_are_asked_for_as_there_can_be() {
     assert_eq!(asked("small"), [16, 32, 16, 24, 32]);
 }
 
-/// Kernels in which threads divide in the same way before and behind `MEETING`: by a value that is kept, and by one that
-/// is found twice.
+/// Kernels in which threads divide in the same way before and behind `MEETING`: by a value that is kept, and by one
+/// that is found twice.
 const DIVIDED: &str = "
 use cuda_std::memory::GlobalPtr;
 use cuda_std::{cluster, hint, named_barrier, registers, thread, warp, wgmma};

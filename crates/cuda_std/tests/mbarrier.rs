@@ -377,8 +377,8 @@ fn an_arrival_on_copies_hands_over_nothing_else() {
     }
 }
 
-/// All threads arrive on their copies and wait for them, phase after phase: the arrivals of a phase say that the threads
-/// have waited for the one before.
+/// All threads arrive on their copies and wait for them, phase after phase: the arrivals of a phase say that the
+/// threads have waited for the one before.
 #[kernel]
 unsafe fn copies_of_phases(d: GlobalPtr<u32>, source: GlobalPtr<u32>) {
     let values = shared_array!(u32; 3 * THREADS);

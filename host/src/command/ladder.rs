@@ -45,8 +45,8 @@ pub struct Arguments {
     /// How A and B lie in memory, A first: n as they are multiplied, t transposed
     #[arg(long, visible_alias = "layout", value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
     layouts: Layouts,
-    /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled or stream_k, stands for all
-    /// of its kernels that can run; stream_k_f32 is the one that is called so
+    /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled or stream_k, stands for
+    /// all of its kernels that can run; stream_k_f32 is the one that is called so
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Measurements of each kernel on a GPU, of which the median counts

@@ -92,8 +92,8 @@ pub struct Arguments {
     /// REGEMM_TUNING says
     #[arg(long, value_name = "GPU", requires = "explain", conflicts_with = "device")]
     gpu: Option<String>,
-    /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest: what a
-    /// product of your own takes; keep nothing
+    /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest: what
+    /// a product of your own takes; keep nothing
     #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     check: Vec<Size>,
 }

@@ -293,8 +293,8 @@ impl Device {
         self.batch(count, rows, cols)?.zeroed()
     }
 
-    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, one behind the other or
-    /// side by side, with rows `ld` elements apart; elements and gaps as in [`Device::matrix`].
+    /// A batch of `count` matrices of `rows x cols` elements that begin `stride` elements apart, one behind the other
+    /// or side by side, with rows `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
     /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].

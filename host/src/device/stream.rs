@@ -128,9 +128,9 @@ impl Stream {
         Ok(Event { cuda })
     }
 
-    /// Makes all later work on this stream wait for an event, such as that of work of another library on another stream;
-    /// waits for nothing itself. What this library puts on streams needs that only where matrices are not all that it
-    /// depends on.
+    /// Makes all later work on this stream wait for an event, such as that of work of another library on another
+    /// stream; waits for nothing itself. What this library puts on streams needs that only where matrices are not all
+    /// that it depends on.
     ///
     /// While the stream is being captured in a graph the event must be of the same capture.
     ///

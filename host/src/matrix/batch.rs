@@ -1,9 +1,9 @@
 //! Batches: matrices of one shape at equal distances in device memory.
 //!
 //! Matrix `i` of a batch begins `i * stride` elements behind the first one; within it rows are `ld` elements apart. So
-//! they can lie one behind the other (a stride of `rows * ld` or more), or side by side in the same rows, as the columns
-//! of the heads of attention do (a stride from `cols` on, and an `ld` that all of them fit in). A product of batches is
-//! one launch ([`Gemm`](crate::Gemm)).
+//! they can lie one behind the other (a stride of `rows * ld` or more), or side by side in the same rows, as the
+//! columns of the heads of attention do (a stride from `cols` on, and an `ld` that all of them fit in). A product of
+//! batches is one launch ([`Gemm`](crate::Gemm)).
 
 use super::batch_view::{BatchView, BatchViewMut, check_stride};
 use super::view::{MatrixView, MatrixViewMut};
@@ -152,8 +152,8 @@ impl<T: Element> Batch<T> {
         lines((self.count, self.stride), (self.rows, self.cols), self.ld)
     }
 
-    /// Copies all elements of the memory to the host, gaps included: `count * stride`, or `rows * ld` where the matrices
-    /// lie side by side.
+    /// Copies all elements of the memory to the host, gaps included: `count * stride`, or `rows * ld` where the
+    /// matrices lie side by side.
     ///
     /// # Errors
     /// [`Error::OutOfHostMemory`], or a failure of the device.

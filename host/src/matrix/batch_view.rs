@@ -18,8 +18,8 @@ pub struct BatchView<'a, T> {
     stride: usize,
 }
 
-/// A batch borrowed to be written: its matrices share no elements. They lie one behind the other, or side by side in the
-/// same rows.
+/// A batch borrowed to be written: its matrices share no elements. They lie one behind the other, or side by side in
+/// the same rows.
 pub struct BatchViewMut<'a, T> {
     first: MatrixViewMut<'a, T>,
     count: usize,

@@ -116,8 +116,8 @@ impl<'a> Layout<'a> {
 }
 
 /// Checks that parts of `cols` columns, `pitch` columns apart, lie in a matrix of so many columns, and says how many
-/// elements they begin apart; nothing where there is but one, whatever the pitch. No parts lie in any, but their columns
-/// must be as many as a row can have.
+/// elements they begin apart; nothing where there is but one, whatever the pitch. No parts lie in any, but their
+/// columns must be as many as a row can have.
 fn check_parts_of_cols(
     (count, cols, pitch): (usize, usize, usize),
     len: usize,
@@ -305,8 +305,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
         Ok(BatchView::of(self.moved(0, rows), count, stride))
     }
 
-    /// `count` parts of `cols` columns each, the first columns of which are `pitch` columns apart: matrices side by side,
-    /// such as the heads of attention.
+    /// `count` parts of `cols` columns each, the first columns of which are `pitch` columns apart: matrices side by
+    /// side, such as the heads of attention.
     ///
     /// # Errors
     /// [`Error::Range`] where the matrix has not as many columns; [`Error::LeadingDimension`] where there are no parts,

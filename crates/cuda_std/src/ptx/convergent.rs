@@ -3,9 +3,9 @@
 //! and part at the other, which PTX leaves undefined.
 //!
 //! These are intrinsics of LLVM, which it knows not to copy; of `asm!` it does not know that. rustc, which knows it of
-//! neither, copies no beginning of a loop when it threads jumps: so each of them is in a loop of one round, of which LLVM
-//! leaves nothing ([`at_one_place`]). Matrix instructions of warps and warpgroups are `asm!` all the same: code that
-//! uses them keeps them away from such places.
+//! neither, copies no beginning of a loop when it threads jumps: so each of them is in a loop of one round, of which
+//! LLVM leaves nothing ([`at_one_place`]). Matrix instructions of warps and warpgroups are `asm!` all the same: code
+//! that uses them keeps them away from such places.
 
 use core::mem::MaybeUninit;
 

@@ -37,9 +37,9 @@
 //!
 //! A warp goes on until all of its lanes have exited or wait, or have taken very many steps. Then others have their
 //! turn: a thread may ask again and again for what one of another warp writes in memory (which is a race, but in global
-//! memory it is looked for in few launches only). One that has taken 2^26 steps, which are accesses to memory and waits,
-//! is said to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing of that
-//! and never ends cannot be found: it hangs the launch.
+//! memory it is looked for in few launches only). One that has taken 2^26 steps, which are accesses to memory and
+//! waits, is said to go on for ever ([`FaultKind::Endless`], [`Simulator::limiting_steps`]). A loop that does nothing
+//! of that and never ends cannot be found: it hangs the launch.
 //!
 //! A kernel thread has 256 KiB of stack, on which its arrays lie that a GPU would keep in registers or local memory.
 //! One that needs more is no fault: it meets the page behind the stack, which nobody may touch, and the whole process

@@ -48,7 +48,8 @@ pub(super) struct Computed<D> {
 /// Seconds that a product takes by the host's clock, from its launch to its end.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    /// The first time, when the driver loads the kernel or even compiles it, which mostly takes longer than the product.
+    /// The first time, when the driver loads the kernel or even compiles it, which mostly takes longer than the
+    /// product.
     pub first: f64,
     /// What it takes in a program that goes on.
     pub once_loaded: f64,

@@ -147,8 +147,8 @@ impl CudaDevice {
         self.copies.synchronize()
     }
 
-    /// Copies rows within the device's memory, each of one of these regions: on a stream, or on none and to the end. The
-    /// copy starts after all earlier work on their memory.
+    /// Copies rows within the device's memory, each of one of these regions: on a stream, or on none and to the end.
+    /// The copy starts after all earlier work on their memory.
     pub fn move_rows(
         &self,
         [from, to]: [Rows; 2],
