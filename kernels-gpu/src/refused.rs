@@ -53,6 +53,32 @@
 //! # }
 //! ```
 //!
+//! More columns of a slice that are copied together than there are threads:
+//!
+//! ```
+//! # use regemm_kernels::{epilogue::Linear, gemm_kernels};
+//! # use regemm_kernels::ladder::pipelined::Pipelined;
+//! gemm_kernels! {
+//!     KERNELS:
+//!     kernel = Pipelined<f32, 8, 8, 4, 4, 4, 2>, epilogue = Linear<f32>, min_blocks = 1;
+//! }
+//! # fn main() {
+//! assert_eq!(KERNELS[0].name, "kernel");
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0080
+//! # use regemm_kernels::{epilogue::Linear, gemm_kernels};
+//! # use regemm_kernels::ladder::pipelined::Pipelined;
+//! gemm_kernels! {
+//!     KERNELS:
+//!     kernel = Pipelined<f32, 8, 8, 8, 4, 4, 2>, epilogue = Linear<f32>, min_blocks = 1;
+//! }
+//! # fn main() {
+//! assert_eq!(KERNELS[0].name, "kernel");
+//! # }
+//! ```
+//!
 //! A depth of slices that is not shared out equally among groups of threads:
 //!
 //! ```

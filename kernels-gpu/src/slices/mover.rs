@@ -230,7 +230,9 @@ impl<T: Element<Acc = T>, S: StoredSlice> Mover<T, S> {
         let most = BANKS_BYTES / VECTOR_BYTES;
         let together = if S::COLS < most { S::COLS } else { most };
         assert!(
-            S::COLS % together == 0 && S::ROWS * together % S::THREADS == 0,
+            S::COLS % together == 0
+                && S::THREADS % together == 0
+                && S::ROWS * together % S::THREADS == 0,
             "all threads copy the same number of elements to a transposed slice"
         );
         together
