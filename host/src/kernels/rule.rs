@@ -27,7 +27,7 @@ const SHALLOW: u32 = 8;
 const TINY: u64 = 16 * 16;
 
 /// The share of the multiprocessors, as a fraction, that must have a tile for tiles to be as large as can be: more
-/// tiles than that keep the few others busy at the price of all the rest.
+/// tiles than that keep the few others busy at the price of all the rest. Of several rounds of tiles all count.
 const NEARLY_ALL: (u64, u64) = (15, 16);
 
 /// Elements in a tile that counts as small: 32 x 64.
@@ -154,8 +154,9 @@ impl Order {
             && fills_tiles(kernel, problem)
         {
             // Of kernels with the same tiles the one that need not share them, and whose slices come in bulk, or
-            // sooner.
-            let alone = kernel.schedule == Schedule::Tiles;
+            // sooner. Those of the last round need not be shared where nearly all multiprocessors have one in it.
+            let fills_last = problem.batch > 1 || of_last_round(blocks, all) >= nearly_all;
+            let alone = kernel.schedule == Schedule::Tiles && fills_last;
             let repack = problem.repack;
             let waits = if kernel.is_for_few_rows() {
                 // For memory, whatever a tile is.
@@ -231,6 +232,7 @@ fn keeps_busy(
     device: &DeviceInfo,
     nearly_all: u64,
 ) -> bool {
+    let all = u64::from(device.multiprocessors.max(1));
     let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
     let large = i64::from(kernel.tile.bm * kernel.tile.bn) >= LARGE_TILE;
     if kernel.is_for_few_rows() {
@@ -246,11 +248,19 @@ fn keeps_busy(
         }
         // Those of a batch are mostly many, or its blocks do not share them.
         _ if problem.batch > 1 => tiles >= nearly_all,
+        // In double precision what others take in such a round is [counted](Order::of_doubles).
+        _ if is_double_tensor_core(kernel) => of_last_round(tiles, all) >= nearly_all,
+        // What is idle in the last round counts the less, the more rounds there are.
         _ => {
-            let all = u64::from(device.multiprocessors.max(1));
-            tiles > 0 && (tiles - 1) % all + 1 >= nearly_all
+            let places = tiles.div_ceil(all).saturating_mul(all);
+            tiles > 0 && tiles.saturating_mul(NEARLY_ALL.1) >= places.saturating_mul(NEARLY_ALL.0)
         }
     }
+}
+
+/// How many of these tiles are in the last round of as many as there are multiprocessors.
+fn of_last_round(tiles: u64, multiprocessors: u64) -> u64 {
+    tiles.checked_sub(1).map_or(0, |before| before % multiprocessors.max(1) + 1)
 }
 
 /// Whether at least two thirds of what a kernel's tiles cover lie in D. That rows lie outside costs nothing where

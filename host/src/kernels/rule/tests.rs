@@ -88,6 +88,24 @@ fn half_precision_takes_tensor_cores_where_there_are_some() {
     assert!(error.to_string().contains("8.0") && error.to_string().contains("7.5"), "{error}");
 }
 
+/// However few tiles the last of many rounds has.
+#[test]
+fn huge_products_have_large_tiles() {
+    for types in [Types::from(Dtype::Bf16), Types { results: Dtype::F32, ..Dtype::Bf16.into() }] {
+        for layouts in [Layouts::NN, Layouts::NT] {
+            for size in (8192..=40_000).step_by(97).chain([10_240, 23_552, 32_767, 32_768]) {
+                let problem = Problem::packed(types, (size, size, size), layouts);
+                let selection = choose(&problem, &h200(), None).unwrap();
+                let Why::Rule { promoted, .. } = selection.why else { panic!("{selection}") };
+                let Tile { bm, bn, .. } = selection.kernel.tile;
+                // At 8192 of 128 x 256 a few per cent more than that are idle.
+                let least = if promoted { 128 * 128 } else { 128 * 256 };
+                assert!(bm * bn >= least, "{size} {layouts}: {selection}");
+            }
+        }
+    }
+}
+
 /// Tiles that fit are as high as they are wide elsewhere where A and B are swapped: not those for narrow products. What
 /// they gain measurements alone tell.
 #[test]
