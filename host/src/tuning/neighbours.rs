@@ -17,6 +17,10 @@ pub(super) const MOST: usize = 8;
 /// every device is full; depth goes on to matter, since where D is small it is what fills the device.
 const ALIKE: [f64; 3] = [14.0, 14.0, 16.0];
 
+/// The size from which on depths are alike where D is as large as that in both directions. The smaller D is, by its
+/// elements, the later that begins.
+const ALIKE_DEPTH_OF_LARGE: f64 = 14.0;
+
 /// A measured shape.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Site {
@@ -37,7 +41,10 @@ impl Site {
 /// Where a shape lies: binary logarithms of its sizes.
 fn place(shape: Shape) -> [f64; 3] {
     let sizes = [shape.m, shape.n, shape.k];
-    std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]))
+    let [m, n, k] =
+        std::array::from_fn(|axis| f64::from(sizes[axis].max(1)).log2().min(ALIKE[axis]));
+    let short_of_large = ALIKE[0] + ALIKE[1] - (m + n);
+    [m, n, k.min(ALIKE_DEPTH_OF_LARGE + short_of_large)]
 }
 
 /// The measured shapes near a shape.
