@@ -114,6 +114,21 @@ pub fn used_by(device: &DeviceInfo, types: impl Into<Types>) -> Option<&'static 
     alike(device).into_iter().find(|shipped| shipped.has_row_major(types)).map(|found| found.gpu)
 }
 
+/// Whether a device takes a GPU's table of these element types and layouts: of others than row-major factors also those
+/// of GPUs that are alike.
+pub fn is_used_by(
+    device: &DeviceInfo,
+    gpu: &str,
+    types: impl Into<Types>,
+    layouts: Layouts,
+) -> bool {
+    let types = types.into();
+    used_by(device, types).is_some_and(|used| {
+        let is_alike = || alike(device).iter().any(|shipped| shipped.gpu == gpu);
+        used == gpu || (layouts != Layouts::NN && is_alike())
+    })
+}
+
 /// The GPUs whose tables a device may take, those that say most of it first.
 fn alike(device: &DeviceInfo) -> Vec<&'static Shipped> {
     let is_alike = |shipped: &&Shipped| {
@@ -151,11 +166,11 @@ impl Shipped {
 /// wait for memory (`model.rs`).
 pub(super) fn for_device(device: &DeviceInfo, types: impl Into<Types>) -> Option<ShippedTables> {
     let types = types.into();
-    let used = used_by(device, types)?;
+    used_by(device, types)?;
     let tables = alike(device).into_iter().rev().flat_map(|shipped| {
         shipped
             .of_types(types)
-            .filter(|table| table.layouts() != Layouts::NN || shipped.gpu == used)
+            .filter(|table| is_used_by(device, shipped.gpu, types, table.layouts()))
             .map(|table| shipped.measured(device, table))
     });
     Some(ShippedTables(tables.collect()))
@@ -233,6 +248,22 @@ mod tests {
         assert_eq!(of(Dtype::Bf16.into()), [Source::Alike, Source::Shipped]);
         assert_eq!(of(Dtype::F16.into()), [Source::Alike, Source::Shipped]);
         assert_eq!(of(Types { results: Dtype::F32, ..Dtype::F16.into() }), [Source::Alike]);
+    }
+
+    #[test]
+    fn tables_that_are_used_are_those_that_a_device_takes() {
+        for types in Types::ALL {
+            let taken = for_device(&h200(), types).unwrap();
+            for gpu in gpus() {
+                for table in of_gpu(gpu).iter().filter(|table| table.types() == types) {
+                    let is_taken = taken.measured().any(|it| std::ptr::eq(it.table, table));
+                    let is_used = is_used_by(&h200(), gpu, types, table.layouts());
+                    assert_eq!(is_used, is_taken, "{gpu}, {types} {}", table.layouts());
+                }
+            }
+        }
+        let elsewhere = DeviceInfo { compute_capability: Some((8, 0)), name: "A".into(), ..h200() };
+        assert!(gpus().all(|gpu| !is_used_by(&elsewhere, gpu, Dtype::Bf16, Layouts::NT)));
     }
 
     #[test]

@@ -84,9 +84,10 @@ impl Found {
 pub fn show(device: &Device, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
     let mut found = Vec::new();
     for gpu in shipped::gpus() {
-        let used = |types| shipped::used_by(device.info(), types) == Some(gpu);
+        let used =
+            |table: &Table| shipped::is_used_by(device.info(), gpu, table.types(), table.layouts());
         let tables = shipped::tables(gpu).into_iter();
-        found.extend(tables.map(|table| Found::new(gpu, &table, used(table.types()))));
+        found.extend(tables.map(|table| Found::new(gpu, &table, used(&table))));
     }
     let mut damaged = Vec::new();
     for CachedFile { path, tables } in cache.contents()? {
