@@ -70,8 +70,8 @@ pub enum NotTuned {
     Failed,
     /// Times are of single products, and this is a batch.
     Batch,
-    /// Times are of row-major factors, and the fastest kernel for those, which this is, has no twin for these layouts,
-    /// or none that the device can run.
+    /// Times are of row-major factors, and no kernel that was measured on those, of which this is the fastest, has a
+    /// twin for these layouts that the device can run.
     NoTwin(&'static str),
 }
 
@@ -112,9 +112,9 @@ impl fmt::Display for Why {
             Why::Custom => f.write_str("a kernel of the user's own"),
             Why::Precision(precision) => write!(f, "the kernel for precision {precision}"),
             Why::Rule { rule, not_tuned, promoted } => {
-                write!(f, "{}{rule}{not_tuned}", among(*promoted))
+                write!(f, "{}{rule}{not_tuned}{}", among(*promoted), instead_of(*promoted))
             }
-            Why::Tuned(tuned) => tuned.fmt(f),
+            Why::Tuned(tuned) => write!(f, "{tuned}{}", instead_of(tuned.promoted)),
         }
     }
 }
@@ -124,12 +124,20 @@ fn among(promoted: bool) -> &'static str {
     if promoted { "of those that promote their sums: " } else { "" }
 }
 
+/// What comes after it then: what the others, which may be faster, do worse.
+fn instead_of(promoted: bool) -> &'static str {
+    if promoted { "; others cut off more of the sums" } else { "" }
+}
+
 impl fmt::Display for NotTuned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NotTuned::NoTwin(name) => {
-                let why = "times are of row-major factors, and the fastest kernel for those";
-                return write!(f, " (by rule: {why}, {name}, has no twin for these layouts)");
+                let why = "times are of row-major factors, and no kernel for those";
+                return write!(
+                    f,
+                    " (by rule: {why}, such as {name}, has a twin for these layouts)"
+                );
             }
             NotTuned::Batch => " (by rule: times are of single products, not of batches)",
             NotTuned::NotAsked => "",

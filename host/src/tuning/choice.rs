@@ -2,6 +2,7 @@
 
 use super::class::Shape;
 use super::model::Model;
+use super::nearby::Nearby;
 use crate::device::info::DeviceInfo;
 use crate::kernels::precise::or_promoted;
 use crate::kernels::{
@@ -53,7 +54,7 @@ pub(super) fn choose(
 /// The choice by one model. Times are of row-major factors, or of these layouts as far as they were measured, and may
 /// be of results of another type. Of others it is the twin of the kernel that would be chosen for those, or the kernel
 /// of the same tiles whose slices come in another way, if that is [faster](in_the_faster_way) in these layouts. Not all
-/// kernels have a twin for results of another type, and only those that have are asked.
+/// kernels have a twin for all layouts, or for results of another type, and only those that have are asked.
 fn choose_by(
     model: &Model,
     problem: &Problem,
@@ -62,7 +63,7 @@ fn choose_by(
     rung: Option<Rung>,
 ) -> Result<Selection, NotTuned> {
     let types = model.types().ok_or(NotTuned::NoTable)?;
-    let near = model.near(shape, problem.layouts).ok_or(NotTuned::NothingNear)?;
+    let near = Nearby::of(model, problem, shape).ok_or(NotTuned::NothingNear)?;
     let other_types = types.results != problem.target;
     let row_major = Problem { layouts: Layouts::NN, ..*problem };
     let measured = Problem {
@@ -71,65 +72,62 @@ fn choose_by(
         promoted: problem.promoted && !other_types,
         ..row_major
     };
-    let launched =
-        |twin: &'static KernelInfo| twin_of_types(twin, problem.types(), problem.layouts);
-    let runs_long = |kernel: &KernelInfo| {
-        let twin = twin_of_types(kernel, problem.types(), Layouts::NN);
-        twin.is_some_and(|twin| !problem.promoted || supports(twin, &row_major, device).is_ok())
+    let is_of_rung = |kernel: &KernelInfo| rung.is_none_or(|rung| rung == kernel.rung);
+    let launched = |twin: &'static KernelInfo| {
+        let own = (!other_types).then_some(twin);
+        let launched = own.or_else(|| twin_of_types(twin, problem.types(), problem.layouts));
+        launched.filter(|kernel| supports(kernel, problem, device).is_ok())
     };
-    let is_eligible = |kernel: &'static KernelInfo, twin: Option<&'static KernelInfo>| {
-        rung.is_none_or(|rung| rung == kernel.rung)
-            && supports(kernel, &measured, device).is_ok()
-            && (twin.is_some_and(|twin| near.is_measured_twin(twin))
-                || problem.layouts.b == Layout::RowMajor
-                || keeps_pages_open(kernel, problem, device))
-            && (!other_types || runs_long(kernel))
-            // Not all of those whose tiles fit, or have few rows as columns, are there for all layouts.
-            && (!kernel.fits && !kernel.swapped || twin.and_then(launched).is_some())
+    let candidate = |index: usize, kernel: &'static KernelInfo, twin: &'static KernelInfo| {
+        let seconds = near.seconds_as(index, twin).filter(|_| is_of_rung(kernel))?;
+        let launched = launched(twin)?;
+        let is_told = near.telling(twin).is_measured_twin(twin)
+            || problem.layouts.b == Layout::RowMajor
+            || keeps_pages_open(kernel, problem, device);
+        let is_guess = near.telling(twin).others_were_measured(twin);
+        is_told.then_some(Candidate { kernel, twin, launched, seconds, is_guess })
     };
-    let candidate =
-        |index: usize, kernel: &'static KernelInfo, twin: Option<&'static KernelInfo>| {
-            let seconds = near.seconds_as(index, twin.unwrap_or(kernel));
-            let seconds = seconds.filter(|_| is_eligible(kernel, twin))?;
-            let is_guess = near.others_were_measured(twin.unwrap_or(kernel));
-            Some(Candidate { kernel, twin, seconds, is_guess })
-        };
     let mut candidates = Vec::new();
     let of_kernels = model.kernels().iter().zip(model.twins(problem.layouts)).enumerate();
     for (index, (&kernel, twins)) in of_kernels {
-        candidates.extend(twins.iter().filter_map(|&twin| candidate(index, kernel, Some(twin))));
-        if twins.is_empty() {
-            candidates.extend(candidate(index, kernel, None));
-        }
+        candidates.extend(twins.iter().filter_map(|&twin| candidate(index, kernel, twin)));
     }
-    let chosen = fastest(&candidates, &measured, device).ok_or(NotTuned::NothingNear)?;
-
-    let is_known = |Candidate { twin, .. }: &Candidate| {
-        let is_measured = |twin| problem.layouts == Layouts::NN || near.knows_twin(twin);
-        !other_types && twin.is_some_and(is_measured)
-    };
-    let kernel_of = |candidate: &Candidate| -> Option<&'static KernelInfo> {
-        let kernel = launched(candidate.twin.unwrap_or(candidate.kernel))?;
-        Some(if is_known(candidate) { kernel } else { in_the_faster_way(kernel, problem) })
-    };
-    let kernel = kernel_of(chosen)
-        .filter(|kernel| supports(kernel, problem, device).is_ok())
-        .ok_or(NotTuned::NoTwin(chosen.kernel.name))?;
-    let others = candidates.iter().filter(|other| !std::ptr::eq(*other, chosen));
-    let runner_up =
-        others.min_by(|a, b| a.weighed().total_cmp(&b.weighed())).map(|other| RunnerUp {
-            kernel: if is_known(other) {
-                kernel_of(other).unwrap_or(other.kernel)
-            } else {
-                other.kernel
-            },
-            slower: other.weighed() / chosen.weighed() - 1.0,
+    let chosen = fastest(&candidates, &measured, device).ok_or_else(|| {
+        // The fastest of row-major factors, if that is why.
+        let known = model.kernels().iter().enumerate().filter(|(_, kernel)| is_of_rung(kernel));
+        let known = known.filter(|(_, kernel)| supports(kernel, &measured, device).is_ok());
+        let times = known.filter_map(|(index, kernel)| {
+            Some((near.seconds_as(index, kernel)?, NotTuned::NoTwin(kernel.name)))
         });
-    let (nearest, source) = near.measured().nearest();
+        let fastest = times.min_by(|a, b| a.0.total_cmp(&b.0));
+        fastest.map_or(NotTuned::NothingNear, |(_, no_twin)| no_twin)
+    })?;
+
+    let is_known = |&Candidate { twin, .. }: &Candidate| {
+        let is_measured = problem.layouts == Layouts::NN || near.telling(twin).knows_twin(twin);
+        !other_types && is_measured
+    };
+    let kernel_of = |candidate: &Candidate| -> &'static KernelInfo {
+        if is_known(candidate) {
+            return candidate.launched;
+        }
+        let faster = in_the_faster_way(candidate.launched, problem);
+        if supports(faster, problem, device).is_ok() { faster } else { candidate.launched }
+    };
+    let kernel = kernel_of(chosen);
+    let mut others = Vec::from_iter(&candidates);
+    others.sort_by(|a, b| a.weighed().total_cmp(&b.weighed()));
+    // In the faster way two of them may be one.
+    let mut others = others.into_iter().map(|other| (kernel_of(other), other.weighed()));
+    let runner_up = others.find(|(other, _)| other.name != kernel.name);
+    let runner_up = runner_up
+        .map(|(kernel, seconds)| RunnerUp { kernel, slower: seconds / chosen.weighed() - 1.0 });
+    let measured = near.telling(chosen.twin).measured();
+    let (nearest, source) = measured.nearest();
     let tuned = Tuned {
         source,
         nearest,
-        exact: near.measured().is_exact(),
+        exact: measured.is_exact() && nearest == shape,
         twin_of: (!is_known(chosen)).then_some(chosen.kernel),
         // A time that no duration can hold is as good as endless.
         predicted: Duration::try_from_secs_f64(chosen.seconds).unwrap_or(Duration::MAX),
@@ -163,8 +161,10 @@ fn keeps_pages_open(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
 struct Candidate {
     /// For row-major factors.
     kernel: &'static KernelInfo,
-    /// For the problem's layouts, of the same types; none where there is none.
-    twin: Option<&'static KernelInfo>,
+    /// For the problem's layouts, of the same types.
+    twin: &'static KernelInfo,
+    /// For the problem's types as well.
+    launched: &'static KernelInfo,
     /// The expected time of what would be launched.
     seconds: f64,
     /// Whether others were measured on the very shape, and this was not.

@@ -11,6 +11,11 @@ const VECTOR_BYTES: u64 = 16;
 /// since D has other numbers of tiles.
 const CLASSES_PER_OCTAVE: f64 = 6.0;
 
+/// Whether a row of so many elements is whole vectors.
+pub(super) fn is_whole(dtype: Dtype, cols: u32) -> bool {
+    (u64::from(cols) * dtype.bytes() as u64).is_multiple_of(VECTOR_BYTES)
+}
+
 /// What the time of a product depends on, apart from its element types and layouts: `D[m x n] = A[m x k] * B[k x n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
@@ -34,10 +39,15 @@ impl Shape {
 
     /// The same of factors that are stored in these layouts.
     pub fn packed_in(layouts: Layouts, dtype: Dtype, m: u32, n: u32, k: u32) -> Shape {
-        let whole =
-            |cols: u32| (u64::from(cols) * dtype.bytes() as u64).is_multiple_of(VECTOR_BYTES);
-        let rows = [layouts.a.stored(m, k), layouts.b.stored(k, n), (m, n)].map(|(_, cols)| cols);
-        Shape { m, n, k, aligned: rows.into_iter().all(whole) }
+        let rows = [layouts.a.stored(m, k), layouts.b.stored(k, n), (m, n)];
+        Shape { m, n, k, aligned: rows.into_iter().all(|(_, cols)| is_whole(dtype, cols)) }
+    }
+
+    /// Whether rows of A, and of B, without gaps between them are no whole vectors as they are stored.
+    pub(crate) fn odd_factors(self, factors: Dtype, layouts: Layouts) -> [bool; 2] {
+        let Shape { m, n, k, .. } = self;
+        let stored = [layouts.a.stored(m, k), layouts.b.stored(k, n)];
+        stored.map(|(_, cols)| !is_whole(factors, cols))
     }
 
     /// The shape whose time of row-major factors tells of a product of this shape in other layouts: this one, unless no

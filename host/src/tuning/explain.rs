@@ -3,13 +3,14 @@
 use super::choice;
 use super::class::Shape;
 use super::model::Model;
+use super::nearby::Nearby;
 use super::policy::Tuning;
 use super::shipped::{self, ShippedTables};
 use crate::device::Device;
 use crate::device::info::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
 use crate::kernels::{
-    NotTuned, Problem, Repack, Rule, Selection, Why, choose_untuned, fitted, rank, supports,
+    NotTuned, Problem, Repack, Rule, Selection, Tuned, Why, choose_untuned, fitted, rank, supports,
     twin_of_types,
 };
 use regemm_kernels::kernel::{KernelInfo, Tile};
@@ -83,8 +84,16 @@ fn of(
     let mut models = models.into_iter().filter(|_| problem.batch == 1);
     let model = models.find(|model| model.borrow().near(shape, problem.layouts).is_some());
     let model = model.as_ref().map(Borrow::borrow);
-    let near = model.and_then(|model: &Model| Some((model, model.near(shape, problem.layouts)?)));
+    let near = model.and_then(|model: &Model| Some((model, Nearby::of(model, problem, shape)?)));
+    // The time of what is chosen may be that of a kernel with the same tiles whose slices come in another way.
+    let of_chosen = selection.as_ref().ok().and_then(|&Selection { kernel, why }| match why {
+        Why::Tuned(Tuned { predicted, .. }) => Some((kernel.name, predicted)),
+        _ => None,
+    });
     let predicted = |kernel: &'static KernelInfo| {
+        if let Some((_, predicted)) = of_chosen.filter(|(name, _)| *name == kernel.name) {
+            return Some(predicted);
+        }
         let (model, near) = near.as_ref()?;
         let of_types = |layouts| twin_of_types(kernel, model.types()?, layouts);
         let row_major = of_types(Layouts::NN)?;

@@ -152,6 +152,11 @@ impl NearRatios<'_> {
         Some(seconds[site * columns.len() + column]).filter(|seconds| !seconds.is_nan())
     }
 
+    /// A shape by its place among those that were measured.
+    pub fn shape(&self, place: usize) -> Shape {
+        self.ratios.sites[place].shape
+    }
+
     /// Whether a kernel for the layouts was measured nearby.
     pub fn knows(&self, kernel: &KernelInfo) -> bool {
         let of = |column| self.logarithms(column).1.is_any();

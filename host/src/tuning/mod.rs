@@ -26,6 +26,7 @@
 //! | `neighbours` | the measured shapes near a shape |
 //! | `kriging` | what is known at those, told of the shape |
 //! | `model` | predicted times for shapes that were not measured |
+//! | `nearby` | the same of problems of whose matrices only some have aligned rows |
 //! | `in_layouts` | what other layouts than row-major change of them |
 //! | `memo` | choices that were made before |
 //! | `choice` | the choice by predicted times |
@@ -44,6 +45,7 @@ mod kriging;
 pub mod measure;
 mod memo;
 mod model;
+mod nearby;
 mod neighbours;
 mod policy;
 mod shapes;

@@ -21,11 +21,12 @@
 use super::class::{Shape, ShapeClass};
 use super::in_layouts::{Entries, NearRatios, Ratios};
 use super::kriging::{Kriging, Variances};
+use super::nearby::copying;
 use super::neighbours::{MOST, Nearness, Neighbours, Site};
 use super::table::{Entry, Measured, Source};
 use super::trend::{Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
-use crate::kernels::{Rows, Types, drifts, family_name, twins};
+use crate::kernels::{Problem, Rows, Types, drifts, family_name, twins};
 use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,8 @@ pub(crate) struct Model {
     unaligned: Points,
     /// By their place in [`Layouts::ALL`]; no times of row-major factors.
     in_layouts: [InLayouts; Layouts::ALL.len()],
+    /// See [`Model::odd_store_seconds`]. Worked out when they are first needed.
+    odd_stores: OnceLock<Vec<f64>>,
 }
 
 /// What was measured in some layouts.
@@ -96,6 +99,7 @@ struct Point {
 pub(crate) struct Near<'m> {
     model: &'m Model,
     points: &'m Points,
+    layouts: Layouts,
     shape: Shape,
     /// What its rows are.
     rows: Rows,
@@ -191,7 +195,17 @@ impl Model {
         // What was measured on another GPU is no reason not to measure on this one.
         let own = entries.iter().filter(|(_, (measured, _))| measured.source != Source::Alike);
         let classes = own.map(|(shape, _): (&Shape, _)| shape.class()).collect();
-        Model { types, multiprocessors, l2_bytes, classes, aligned, unaligned, kernels, in_layouts }
+        Model {
+            types,
+            multiprocessors,
+            l2_bytes,
+            classes,
+            aligned,
+            unaligned,
+            kernels,
+            in_layouts,
+            odd_stores: OnceLock::new(),
+        }
     }
 
     /// Element types of factors and results; none where there are no times at all.
@@ -245,6 +259,7 @@ impl Model {
         Some(Near {
             model: self,
             points,
+            layouts,
             shape,
             rows,
             neighbours,
@@ -253,6 +268,40 @@ impl Model {
             multiprocessors: self.multiprocessors,
             ratios: self.ratios(layouts).and_then(|ratios| ratios.near(shape)),
         })
+    }
+
+    /// What a kernel that makes bulk copies takes longer for each element of a D whose rows are no whole vectors, by its
+    /// index, in seconds: what measured times hold beside those of aligned products and of copies of the factors, in
+    /// the least squares of relative errors.
+    pub(super) fn odd_store_seconds(&self, kernel: usize) -> f64 {
+        self.odd_stores.get_or_init(|| self.odd_stores())[kernel]
+    }
+
+    fn odd_stores(&self) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); self.kernels.len()];
+        let Some(types) = self.types else { return Vec::new() };
+        for Point { site, .. } in &self.unaligned.points {
+            let Shape { m, n, k, .. } = site.shape;
+            let aligned = Shape { aligned: true, ..site.shape };
+            let [own, aligned] = [site.shape, aligned].map(|it| self.near(it, Layouts::NN));
+            let Some((own, aligned)) = own.zip(aligned) else { continue };
+            let problem = Problem::packed(types, (m, n, k), Layouts::NN);
+            let elements = f64::from(m) * f64::from(n);
+            for (index, (kernel, (of_both, of_squares))) in
+                self.kernels.iter().zip(&mut sums).enumerate()
+            {
+                let seconds = [&own, &aligned].map(|near| near.seconds_as_row_major(index, kernel));
+                let [Some(measured), Some(expected)] = seconds else { continue };
+                let relative = elements / measured;
+                *of_both += relative * (measured - expected - copying(kernel, &problem)) / measured;
+                *of_squares += relative * relative;
+            }
+        }
+        let of_bulk = self.kernels.iter().zip(&sums).filter(|(kernel, _)| kernel.boxes.is_some());
+        let all = of_bulk.fold((0.0, 0.0), |all: (f64, f64), (_, it)| (all.0 + it.0, all.1 + it.1));
+        // Who was not measured there is taken to be like the others. If nobody was it is 0 / 0.
+        let slope = |it: (f64, f64)| if it.1 > 0.0 { it } else { all };
+        sums.into_iter().map(slope).map(|(both, squares)| (both / squares).max(0.0)).collect()
     }
 
     fn ratios(&self, layouts: Layouts) -> Option<&Ratios> {
@@ -266,6 +315,26 @@ impl<'m> Near<'m> {
     /// The measured shapes in the layouts, or where nothing near was measured in them those of row-major factors.
     pub(super) fn measured(&self) -> &Neighbours {
         self.ratios.as_ref().map_or(&self.neighbours, |ratios| &ratios.neighbours)
+    }
+
+    /// Whether something was measured nearby in the layouts, if these are others than row-major.
+    pub(super) fn knows_layouts(&self) -> bool {
+        self.ratios.is_some()
+    }
+
+    /// The squared distance to the nearest of those whose factors have odd rows like these, A and B.
+    pub(super) fn square_to_alike(&self, odd: [bool; 2]) -> Option<f64> {
+        let factors = self.model.types?.factors;
+        let (layouts, neighbours) = match &self.ratios {
+            Some(ratios) => (self.layouts, &ratios.neighbours),
+            None => (Layouts::NN, &self.neighbours),
+        };
+        let shape = |place: usize| match &self.ratios {
+            Some(ratios) => ratios.shape(place),
+            None => self.points.points[place].site.shape,
+        };
+        let is_alike = |place: usize| shape(place).odd_factors(factors, layouts) == odd;
+        neighbours.places().find(|(place, _)| is_alike(*place)).map(|(_, square)| square)
     }
 
     /// Whether a kernel for the layouts was measured nearby in them.
@@ -379,12 +448,14 @@ fn between_rows(rows: [Rows; 2]) -> f64 {
     }
 }
 
-/// What the rows are of that of packed row-major factors which is fetched more slowly. Nobody asks where their type is
-/// not known.
+/// What the rows are of that of packed row-major factors which is fetched more slowly. One whose rows are no whole
+/// vectors is copied into lines. Nobody asks where their type is not known.
 fn rows_of(types: Option<Types>, shape: Shape) -> Rows {
     types.map_or(Rows::Cut, |Types { factors, .. }| {
         let rows = |cols: u32| Rows::of(u64::from(cols) * factors.bytes() as u64);
-        rows(shape.k).max(rows(shape.n))
+        let is_copied = shape.odd_factors(factors, Layouts::NN);
+        let of = |cols, is_copied| if is_copied { Rows::Lines } else { rows(cols) };
+        of(shape.k, is_copied[0]).max(of(shape.n, is_copied[1]))
     })
 }
 

@@ -62,8 +62,16 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let depth = f64::from(depth.max(1).next_multiple_of(kernel.tile.bk));
     let [m, n, k] = sizes.map(f64::from);
     let of_widest = f64::from(kernel.width()) / f64::from(widest);
-    let work = of_widest * rounds * depth * slowdown(kernel, sizes, [!shape.aligned; 2]);
+    let work = of_widest * rounds * depth * slowdown(kernel, sizes, copied(kernel, shape));
     [1.0, depth, work, rounds, m * k, k * n, m * n, f64::from(hands_over)]
+}
+
+/// Whether A and B are copied into aligned rows before: those whose rows are no whole vectors as they are stored. Where
+/// neither is for its sizes but the shape is unaligned, either may have gaps between its rows.
+fn copied(kernel: &KernelInfo, shape: Shape) -> [bool; 2] {
+    let Shape { m, n, k, aligned } = shape;
+    let has_gaps = !aligned && Shape::packed_in(kernel.layouts, kernel.dtype, m, n, k).aligned;
+    shape.odd_factors(kernel.dtype, kernel.layouts).map(|is_odd| is_odd || has_gaps)
 }
 
 /// A fitted function.

@@ -81,7 +81,7 @@ fn without_times_it_says_why() {
 }
 
 #[test]
-fn other_layouts_take_the_twin_of_the_fastest_if_there_is_one() {
+fn other_layouts_take_the_twin_of_the_fastest_that_has_one() {
     let mut table = Table::new(Dtype::F32);
     table.insert(entry((64, 64, 64), &[("tiled32_f32", 1.0), ("tiled16_f32", 2.0)]));
     table.insert(entry((4096, 4096, 4096), &[("pipelined_f32", 1.0), ("tiled16_f32", 2.0)]));
@@ -90,9 +90,93 @@ fn other_layouts_take_the_twin_of_the_fastest_if_there_is_one() {
     assert_eq!(selection.kernel.name, "tiled32_tn_f32");
     assert_eq!(tuned(&selection).twin_of.unwrap().name, "tiled32_f32");
     assert!(selection.to_string().contains("the twin of tiled32_f32"), "{selection}");
+    let second = choose_in(&table, &h200(), transposed(4096)).unwrap();
+    assert_eq!(second.kernel.name, "tiled16_tn_f32", "the first has none");
+    assert!(tuned(&second).runner_up.is_none(), "{second}");
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((4096, 4096, 4096), &[("pipelined_f32", 1.0), ("microkernel_f32", 2.0)]));
     let none = choose_in(&table, &h200(), transposed(4096)).unwrap_err();
     assert_eq!(none, NotTuned::NoTwin("pipelined_f32"));
-    assert!(none.to_string().contains("pipelined_f32, has no twin"), "{none}");
+    assert!(none.to_string().contains("such as pipelined_f32, has a twin"), "{none}");
+}
+
+/// What is next is said by the name of what would be launched, and is not the kernel that was chosen.
+#[test]
+fn the_next_kernel_is_one_for_the_layouts() {
+    let times = [("sliced_k_f32", 1.0), ("sliced_k_bulk_f32", 1.1), ("tiled16_f32", 9.0)];
+    let mut table = Table::new(Dtype::F32);
+    table.insert(entry((1024, 1152, 1024), &times));
+    let problem = Problem { layouts: Layouts::NT, ..problem(1024, 1152, 1024) };
+    let selection = choose_in(&table, &h200(), problem).unwrap();
+    assert_eq!(selection.kernel.name, "sliced_k_bulk_nt_f32");
+    assert_eq!(tuned(&selection).runner_up.unwrap().kernel.name, "tiled16_nt_f32", "{selection}");
+}
+
+/// Each kernel that has an expected time is there with it: also the chosen one where that is the time of another with
+/// the same tiles.
+#[test]
+fn the_chosen_kernel_is_explained_with_its_time() {
+    let device = crate::gpus::find("h200").unwrap().info();
+    for layouts in Layouts::ALL {
+        for (m, n, k) in [(512, 10_001, 8192), (16_384, 16_383, 16_384), (1024, 1024, 1024)] {
+            let problem = Problem::packed(Dtype::F32, (m, n, k), layouts);
+            let shape = Shape::packed_in(layouts, Dtype::F32, m, n, k);
+            let explained = super::super::explain::explain_shipped(&device, &problem, shape);
+            let selection = explained.selection.unwrap();
+            let first = &explained.ranking[0];
+            assert_eq!(first.kernel.name, selection.kernel.name);
+            assert_eq!(first.predicted, Some(tuned(&selection).predicted), "{selection}");
+        }
+    }
+}
+
+/// The expected seconds of what a GPU chooses, and its name.
+fn explained_on(gpu: &str, problem: &Problem) -> (f64, &'static str) {
+    let device = crate::gpus::find(gpu).unwrap().info();
+    let Problem { m, n, k, .. } = *problem;
+    let shape = Shape::packed_in(problem.layouts, problem.dtype, m, n, k);
+    let explained = super::super::explain::explain_shipped(&device, problem, shape);
+    let selection = explained.selection.unwrap();
+    (tuned(&selection).predicted.as_secs_f64(), selection.kernel.name)
+}
+
+/// Transposed weights of an odd number of outputs are copied by nobody, and those of row-major B alone: D's odd rows
+/// cost something, but no copies of both factors.
+#[test]
+fn only_factors_that_are_copied_take_time_for_it() {
+    for gpu in ["h100", "h200"] {
+        for ((m, n, k), layouts, most) in [
+            ((64, 50_303, 768), Layouts::NT, 1.45),
+            ((16, 128_255, 8192), Layouts::NT, 1.05),
+            ((128, 11_007, 4096), Layouts::NT, 1.25),
+            ((8192, 7, 8192), Layouts::NN, 1.35),
+            ((8192, 100, 8192), Layouts::NN, 1.35),
+        ] {
+            let seconds =
+                |n| explained_on(gpu, &Problem::packed(Dtype::Bf16, (m, n, k), layouts)).0;
+            let ratio = seconds(n) / seconds(n.next_multiple_of(8));
+            assert!((0.9..most).contains(&ratio), "{gpu}: {m} x {n} x {k} {layouts}: {ratio:.2}");
+        }
+    }
+}
+
+/// One row of A or D that is no whole vectors is as good as none.
+#[test]
+fn what_has_few_bytes_says_little_of_vectors() {
+    let shapes = [(1, 16_383, 8192_u32, Layouts::NT), (1, 16_384, 4095, Layouts::NN)];
+    for (m, n, k, layouts) in shapes {
+        let [odd, even] = [(n, k), (16_384, k.next_multiple_of(8))]
+            .map(|(n, k)| explained_on("h200", &Problem::packed(Dtype::F16, (m, n, k), layouts)).0);
+        assert!((0.99..1.1).contains(&(odd / even)), "{m} x {n} x {k}: {:.2}", odd / even);
+    }
+}
+
+/// In D that is large in both directions nothing is new from a depth on, and larger tiles are faster than smaller ones.
+#[test]
+fn the_largest_products_are_chosen_by_the_largest_that_were_measured() {
+    for (types, size) in [(Dtype::Bf16, 32_767), (Dtype::F32, 32_768), (Dtype::F64, 40_001)] {
+        explained_on("h200", &Problem::new(types, size, size, size));
+    }
 }
 
 /// As long as nothing near is known of kernels with such results, what is known of others says which is fastest.
