@@ -250,10 +250,20 @@ fn keeps_busy(
         _ if problem.batch > 1 => tiles >= nearly_all,
         // In double precision what others take in such a round is [counted](Order::of_doubles).
         _ if is_double_tensor_core(kernel) => of_last_round(tiles, all) >= nearly_all,
-        // What is idle in the last round counts the less, the more rounds there are.
+        // Blocks that stay share the tiles of the last round where that pays.
+        Schedule::Persistent
+            if LaunchShape::new(kernel, problem, device, None).shared_tiles > 0 =>
+        {
+            tiles >= nearly_all
+        }
+        // What is idle in the last round counts the less, the more rounds there are. So are tiles of clusters that lie
+        // outside of D.
         _ => {
             let places = tiles.div_ceil(all).saturating_mul(all);
-            tiles > 0 && tiles.saturating_mul(NEARLY_ALL.1) >= places.saturating_mul(NEARLY_ALL.0)
+            let [rows, cols] =
+                [problem.m.div_ceil(kernel.tile.bm), problem.n.div_ceil(kernel.tile.bn)];
+            let busy = u64::from(rows) * u64::from(cols);
+            busy > 0 && busy.saturating_mul(NEARLY_ALL.1) >= places.saturating_mul(NEARLY_ALL.0)
         }
     }
 }
