@@ -98,7 +98,6 @@ fn huge_products_have_large_tiles() {
                 let selection = choose(&problem, &h200(), None).unwrap();
                 let Why::Rule { promoted, .. } = selection.why else { panic!("{selection}") };
                 let Tile { bm, bn, .. } = selection.kernel.tile;
-                // At 8192 of 128 x 256 a few per cent more than that are idle.
                 let least = if promoted { 128 * 128 } else { 128 * 256 };
                 assert!(bm * bn >= least, "{size} {layouts}: {selection}");
             }
