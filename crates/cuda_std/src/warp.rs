@@ -14,45 +14,24 @@ pub fn lane_id() -> u32 {
     backend::lane_id()
 }
 
-/// A 32-bit value that can travel between lanes.
-pub trait Lane: Copy {
-    /// The value as bits.
-    fn to_bits(self) -> u32;
-    /// The value of some bits.
-    fn from_bits(bits: u32) -> Self;
-}
+/// A value that can travel between lanes.
+///
+/// # Safety
+/// It has 32 bits, any of which are a value.
+pub unsafe trait Lane: Copy {}
 
-impl Lane for u32 {
-    #[inline(always)]
-    fn to_bits(self) -> u32 {
-        self
-    }
-    #[inline(always)]
-    fn from_bits(bits: u32) -> Self {
-        bits
-    }
-}
+// SAFETY: 32 bits each.
+unsafe impl Lane for u32 {}
+// SAFETY: as above.
+unsafe impl Lane for i32 {}
+// SAFETY: as above.
+unsafe impl Lane for f32 {}
 
-impl Lane for i32 {
-    #[inline(always)]
-    fn to_bits(self) -> u32 {
-        self as u32
-    }
-    #[inline(always)]
-    fn from_bits(bits: u32) -> Self {
-        bits as i32
-    }
-}
-
-impl Lane for f32 {
-    #[inline(always)]
-    fn to_bits(self) -> u32 {
-        f32::to_bits(self)
-    }
-    #[inline(always)]
-    fn from_bits(bits: u32) -> Self {
-        f32::from_bits(bits)
-    }
+/// A value and its bits. A conversion by functions would be too much for rustc to write a shuffle out where it is
+/// called, and LLVM might copy the call, of which it does not know that lanes meet there.
+union Bits<T: Lane> {
+    value: T,
+    bits: u32,
 }
 
 macro_rules! shuffles {
@@ -64,8 +43,8 @@ macro_rules! shuffles {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: Lane>(mask: u32, value: T, $operand: u32) -> T {
-            // SAFETY: the caller promises that the lanes of `mask` arrive together.
-            T::from_bits(unsafe { backend::$backend(mask, value.to_bits(), $operand) })
+            // SAFETY: the caller promises that the lanes of `mask` arrive together; bits are values.
+            unsafe { Bits { bits: backend::$backend(mask, Bits { value }.bits, $operand) }.value }
         }
     )*};
 }

@@ -117,6 +117,7 @@ fn who_meets_meets_at_one_place() {
             "x.add(4).store(warp::shuffle_xor(warp::FULL_MASK, thread::thread_idx_x(), 1))",
             "shfl.sync.bfly",
         ),
+        ("x.add(4).store(warp::elect(warp::FULL_MASK) as u32)", "elect.sync"),
         ("x.add(4).store(hint::uniform(thread::block_idx_x()))", "redux.sync"),
         ("named_barrier::sync(1, 64)", "bar.sync"),
         ("named_barrier::arrive(1, 64)", "bar.arrive"),

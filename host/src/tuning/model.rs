@@ -270,9 +270,9 @@ impl Model {
         })
     }
 
-    /// What a kernel that makes bulk copies takes longer for each element of a D whose rows are no whole vectors, by its
-    /// index, in seconds: what measured times hold beside those of aligned products and of copies of the factors, in
-    /// the least squares of relative errors.
+    /// What a kernel that makes bulk copies takes longer for each element of a D whose rows are no whole vectors, by
+    /// its index, in seconds: what measured times hold beside those of aligned products and of copies of the factors,
+    /// in the least squares of relative errors.
     pub(super) fn odd_store_seconds(&self, kernel: usize) -> f64 {
         self.odd_stores.get_or_init(|| self.odd_stores())[kernel]
     }

@@ -4,22 +4,21 @@
 //!
 //! These are intrinsics of LLVM, which it knows not to copy; of `asm!` it does not know that. rustc, which knows it of
 //! neither, copies no beginning of a loop when it threads jumps: so each of them is in a loop of one round, of which
-//! LLVM leaves nothing ([`at_one_place`]). Matrix instructions of warps and warpgroups are `asm!` all the same: code
-//! that uses them keeps them away from such places.
+//! LLVM leaves nothing. And each is so short that rustc writes it out where it is called, since of a call of a function
+//! LLVM does not know either that threads meet in it.
+//!
+//! Matrix instructions of warps and warpgroups are `asm!` all the same, and functions that call these may be longer:
+//! code that uses them keeps them away from such places.
 
-use core::mem::MaybeUninit;
-
-/// The result of `meet`, which is called at one place, whatever lies before and behind.
-#[inline(always)]
-pub fn at_one_place<R>(meet: impl Fn() -> R) -> R {
-    let mut result = MaybeUninit::uninit();
-    let mut is_left = true;
-    while is_left {
-        result.write(meet());
-        is_left = false;
-    }
-    // SAFETY: written in the only round.
-    unsafe { result.assume_init() }
+/// A loop of one round.
+macro_rules! at_one_place {
+    ($meet:expr) => {
+        let mut is_left = true;
+        while is_left {
+            $meet;
+            is_left = false;
+        }
+    };
 }
 
 macro_rules! convergent {
@@ -32,12 +31,24 @@ macro_rules! convergent {
             )*}
         }
         $(
-            #[inline(always)]
-            pub unsafe fn $name $(<const $n: $t>)? ($($argument: $type),*) $(-> $result)? {
-                // SAFETY: as promised by the caller.
-                at_one_place(|| unsafe { intrinsics::$name($($n,)? $($argument),*) })
-            }
+            convergent!(@ $name $(<$n: $t>)? ($($argument: $type),*) $(-> $result)?);
         )*
+    };
+    (@ $name:ident $(<$n:ident: $t:ty>)? ($($argument:ident: $type:ty),*)) => {
+        #[inline(always)]
+        pub unsafe fn $name $(<const $n: $t>)? ($($argument: $type),*) {
+            // SAFETY: as promised by the caller.
+            at_one_place!(unsafe { intrinsics::$name($($n,)? $($argument),*) });
+        }
+    };
+    (@ $name:ident ($($argument:ident: $type:ty),*) -> $result:ty) => {
+        #[inline(always)]
+        pub unsafe fn $name($($argument: $type),*) -> $result {
+            let mut result = <$result>::default();
+            // SAFETY: as promised by the caller.
+            at_one_place!(result = unsafe { intrinsics::$name($($argument),*) });
+            result
+        }
     };
 }
 
@@ -48,6 +59,7 @@ convergent! {
     shfl_sync_up(mask: u32, value: u32, delta: u32, clamp: u32) -> u32 = "llvm.nvvm.shfl.sync.up.i32";
     shfl_sync_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32 = "llvm.nvvm.shfl.sync.idx.i32";
     redux_sync_or(value: u32, mask: u32) -> u32 = "llvm.nvvm.redux.sync.or";
+    elect_sync(mask: u32) -> (u32, bool) = "llvm.nvvm.elect.sync";
     barrier_all(barrier: u32) = "llvm.nvvm.barrier.cta.sync.aligned.all";
     barrier_sync(barrier: u32, threads: u32) = "llvm.nvvm.barrier.cta.sync.aligned.count";
     barrier_arrive(barrier: u32, threads: u32) = "llvm.nvvm.barrier.cta.arrive.aligned.count";

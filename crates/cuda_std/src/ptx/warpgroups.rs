@@ -1,7 +1,6 @@
 //! What parts of a block do together: barriers of some of its warps, registers that move from one warpgroup to another.
 
 use super::convergent;
-use core::arch::asm;
 
 /// Whether warpgroups can hand registers over: sm_90a alone.
 pub const REGISTER_TRANSFERS: bool = cfg!(target_feature = "sm_90a");
@@ -48,13 +47,7 @@ pub unsafe fn elect(mask: u32) -> bool {
     // SAFETY: the caller promises that the lanes of `mask` arrive together.
     unsafe {
         if super::BULK_COPIES {
-            let elect = || {
-                let elected: u32;
-                asm!("{{", ".reg .pred p;", "elect.sync _|p, {m};", "selp.b32 {r}, 1, 0, p;", "}}",
-                    m = in(reg32) mask, r = out(reg32) elected, options(nostack));
-                elected
-            };
-            convergent::at_one_place(elect) != 0
+            convergent::elect_sync(mask).1
         } else {
             convergent::bar_warp_sync(mask);
             super::lane_id() == mask.trailing_zeros()
