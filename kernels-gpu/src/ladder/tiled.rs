@@ -13,7 +13,7 @@
 //! good: all threads of a row read the same element. B's must lie by rows, which neighbouring threads read; a
 //! transposed one is turned on the way, and padding keeps the threads that store a column of it apart.
 //!
-//! Gain: 1.6 times the speed of [`crate::ladder::naive`] (f32, 4096, H200). The caches had hidden most of the 32-fold
+//! Gain: 1.5 times the speed of [`crate::ladder::naive`] (f32, 4096, H200). The caches had hidden most of the 32-fold
 //! traffic.
 
 use crate::element::{Accumulator, Element};
