@@ -196,17 +196,13 @@ pub fn copied(value: f32) -> f32 {
     result
 }
 
-/// `redux.sync` (section 9.7.13.12), whose result lies in a uniform register.
-#[cfg(target_feature = "sm_80")]
+/// `redux.sync` (section 9.7.13.12), whose result lies in a uniform register; older targets lack it.
 #[inline(always)]
 pub unsafe fn uniform(value: u32) -> u32 {
-    // SAFETY: combines registers of the lanes, which the caller promises are all here.
-    unsafe { convergent::redux_sync_or(value, u32::MAX) }
-}
-
-/// Older targets lack the instruction.
-#[cfg(not(target_feature = "sm_80"))]
-#[inline(always)]
-pub unsafe fn uniform(value: u32) -> u32 {
-    value
+    if cfg!(target_feature = "sm_80") {
+        // SAFETY: combines registers of the lanes, which the caller promises are all here.
+        unsafe { convergent::redux_sync_or(value, u32::MAX) }
+    } else {
+        value
+    }
 }
