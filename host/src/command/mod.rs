@@ -72,7 +72,6 @@ Experiments, and the commands that make them:
   one thread an element           ladder --kernels naive
   how much faster than a CPU      ladder --cpu --kernels naive --sizes 256,512,1024
   shared-memory tiles             ladder --kernels naive,tiled --sizes 4096
-  who loads what, phase by phase  cargo run --release --example phases
   their traffic, 16 times less    traffic --kernels naive,tiled16
   the micro-kernel, the stages    ladder --kernels microkernel,double_buffered,pipelined
   tiles of warps, tiles shared    ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k

@@ -73,6 +73,7 @@ fn kernels_compile_to_the_instructions_they_name() {
     let modules = device::compile("bulk_kernels", &source, ["sm_75", "sm_90a"]);
     for (entry, instructions) in INSTRUCTIONS {
         let hopper = device::text(&modules, "sm_90a", entry);
+        let hopper = hopper.split_whitespace().collect::<Vec<_>>().join(" ");
         for instruction in instructions {
             assert!(hopper.contains(instruction), "{instruction}:\n{hopper}");
         }

@@ -596,9 +596,12 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             assert!(own < 0.001, "{kind}: {own:.4}");
             // Of a transposed B there are layers with any number of tokens among the shapes, each of which says little
             // about the next. With results of f32 no other GPU's times tell of any.
-            let most = match (layouts, of_others.is_empty()) {
-                (Layouts::NT, false) => [0.017, 0.016, 0.05],
-                (Layouts::NT, true) => [0.018, 0.023, 0.05],
+            let most = match (types.factors, layouts, of_others.is_empty()) {
+                // Some kernels of f32 have a transposed factor copied first, and others read it as it is: what that
+                // takes row-major factors do not tell.
+                (Dtype::F32, ..) => [0.01, 0.0, 0.1],
+                (_, Layouts::NT, false) => [0.017, 0.016, 0.05],
+                (_, Layouts::NT, true) => [0.018, 0.023, 0.05],
                 _ => [0.01, 0.0, 0.0165],
             };
             let found = [others, known, new];
@@ -613,6 +616,7 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
 /// their twins are.
 #[test]
 fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
+    let mut found = 0;
     for gpu in shipped::gpus() {
         let tables = shipped::tables(gpu);
         for table in tables.iter().filter(|table| table.layouts() == Layouts::NT) {
@@ -638,6 +642,12 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
                     }
                 }
             }
+            // In f32 all have tiles that row-major factors have, too.
+            if table.types().factors == Dtype::F32 {
+                assert!(errors.is_empty());
+                continue;
+            }
+            found += 1;
             let kind = format!("{gpu}, {}", table.types());
             let squares = Vec::from_iter(errors.iter().map(|error| error * error));
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
@@ -645,6 +655,7 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
             assert!(mean(&squares).sqrt() < 0.07, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
+    assert!(found > 0, "nobody has times of such kernels");
 }
 
 /// Weights stored a row an output, of which a kernel with few slices on their way reads less at a time than of
