@@ -1,7 +1,7 @@
 //! Barriers, as many as the design has.
 
 use crate::module::modules;
-use regemm::Rung;
+use regemm::{Dtype, Rung};
 use regemm_kernels::kernel::{Schedule, Summation, Tile};
 
 /// Catches a barrier that was lost, or one too many: the design has two around the use of the slices, with two stages
@@ -98,7 +98,8 @@ fn barriers_are_as_designed() {
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
             // itself, where sums are left to others and where they are collected, among those that have read a stage of
             // C, where that is written out and where it is not, around the writes of each part of D where they are
-            // written out, of a part of any other, and before one that is not mapped is read back.
+            // written out, of a part of any other, and before one that is not mapped is read back: in vectors or
+            // in elements, of which halves have ways of their own.
             Rung::Warpgroup => {
                 const ALL: [&str; 96] = {
                     let mut barriers = ["bar.warp.sync"; 96];
@@ -113,7 +114,11 @@ fn barriers_are_as_designed() {
                     some => (2 * some).saturating_sub(1),
                 };
                 let of_c = if module.brings_c() { module.stages_of_c() + 1 } else { 0 };
-                let of_any = if module.stores_directly() { 0 } else { 3 };
+                let of_any = match module.kernel.target {
+                    _ if module.stores_directly() => 0,
+                    Dtype::F32 => 3,
+                    _ => 4,
+                };
                 &ALL[..5 + of_c + of_any + 2 * module.written_out() + pieces]
             }
             // As with warp tiles, and around the way of the sums through shared memory.
@@ -144,9 +149,8 @@ fn barriers_are_as_designed() {
         }
         let Tile { bm, bn, .. } = module.kernel.tile;
         let promotes = module.kernel.summation == Summation::Promoted;
-        if promotes && module.kernel.schedule != Schedule::SplitK {
-            // Among the lanes that have read the last stage before threads take over sums. Where nothing is fetched for
-            // an epilogue meanwhile it is the same place for the last sums.
+        if promotes {
+            // Among the lanes that have read the last stage before threads take over sums.
             expected.push("bar.warp.sync");
         }
         if module.kernel.turns > 1 {
