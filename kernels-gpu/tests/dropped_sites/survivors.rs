@@ -52,25 +52,13 @@ pub const SURVIVORS: &[Survivor] = &[
     survivor(
         WarpBarrier,
         "warpgroup/cluster_split.rs",
-        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(",
-        LanesHaveMet,
-    ),
-    survivor(
-        WarpBarrier,
-        "warpgroup/cluster_split.rs",
-        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(",
+        "let fetched = Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_one_tile(",
         LanesHaveMet,
     ),
     survivor(
         WarpBarrier,
         "warpgroup/split.rs",
-        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume(",
-        LanesHaveMet,
-    ),
-    survivor(
-        WarpBarrier,
-        "warpgroup/split.rs",
-        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_promoted(",
+        "Warpgroup::<T, BM, BN, BK, STAGES, L, 1, D>::consume_one_tile(",
         LanesHaveMet,
     ),
     survivor(
