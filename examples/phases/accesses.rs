@@ -13,10 +13,10 @@ mod tables;
 mod tests;
 
 use crate::Result;
+use crate::arguments::one_of;
 use crate::run::Run;
 use crate::size::Size;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use kernels::TILES;
 
 #[derive(Args)]
@@ -26,17 +26,12 @@ pub struct Arguments {
     size: Size,
 
     /// Rows and columns of a tile, and so of a block of threads
-    #[arg(long, default_value = "2", value_parser = tile())]
+    #[arg(long, default_value = "2", value_parser = one_of(TILES))]
     tile: u32,
 
     /// Which block is shown, from 0: they lie along rows of D
     #[arg(long, default_value_t = 0)]
     block: u32,
-}
-
-/// Reads one of the tiles that there are kernels of.
-fn tile() -> impl TypedValueParser<Value = u32> {
-    PossibleValuesParser::new(TILES).map(|text| text.parse().expect("all of them are numbers"))
 }
 
 /// Everything that is printed.

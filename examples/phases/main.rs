@@ -15,12 +15,14 @@
 //! | `accesses` | naive and tiled, access by access: what is printed without a subcommand |
 //! | `stages` | micro-kernel, double buffer and software pipelines, step by step |
 //! | `fragments` | one thread of the micro-kernel, for one value of k |
+//! | `arguments` | what several subcommands take |
 //! | `size`, `element` | a product, and its matrices' elements by name |
 //! | `run` | a launch that is observed, and whose result is checked |
 //! | `steps` | which elements go through shared memory, from barrier to barrier |
 //! | `text` | tables and words |
 
 mod accesses;
+mod arguments;
 mod element;
 mod fragments;
 mod run;

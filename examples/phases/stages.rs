@@ -13,10 +13,10 @@ mod kernels;
 mod tests;
 
 use crate::Result;
+use crate::arguments::one_of;
 use crate::run::Run;
 use crate::size::Size;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doings::Step;
 use kernels::DEPTHS;
 
@@ -29,17 +29,12 @@ pub struct Arguments {
     size: Size,
 
     /// Values of k in a slice
-    #[arg(long, default_value = "2", value_parser = depth())]
+    #[arg(long, default_value = "2", value_parser = one_of(DEPTHS))]
     depth: u32,
 
     /// Which block is shown, from 0: they lie along rows of D
     #[arg(long, default_value_t = 0)]
     block: u32,
-}
-
-/// Reads one of the depths that there are kernels of.
-fn depth() -> impl TypedValueParser<Value = u32> {
-    PossibleValuesParser::new(DEPTHS).map(|text| text.parse().expect("all of them are numbers"))
 }
 
 /// Everything that is printed.

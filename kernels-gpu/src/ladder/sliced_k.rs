@@ -15,7 +15,7 @@
 //! has too few of those. With eight groups of one warp each tiles are smaller still: 48 x 96, of which 768 x 768 has
 //! 128, and 32 x 64 for 512 x 512.
 //!
-//! Gain: at 1024 3.3 times the speed of [`crate::ladder::warp_specialised`], 1.09 times that of `split_k`, and 1.03
+//! Gain: at 1024 3.3 times the speed of [`crate::ladder::warp_specialised`], 1.10 times that of `split_k`, and 1.02
 //! times that of `stream_k` with tiles of the same size (f32, H200).
 //!
 //! As a slice is so little to multiply, the producers' instructions weigh more than elsewhere. Where factors lie as

@@ -13,7 +13,7 @@
 //!
 //! Factors may lie in any layout ([`crate::slices::copies`]).
 //!
-//! Gain: at 512, with tiles of 32 x 64, 1.57 times the speed of the best of [`crate::ladder::pipelined`]; with the same
+//! Gain: at 512, with tiles of 32 x 64, 1.58 times the speed of the best of [`crate::ladder::pipelined`]; with the same
 //! tile of 64 x 128 only 1.02 times at 1024 (f32, H200). It pays where few warps are there to hide the loads behind.
 
 use crate::element::Element;
