@@ -72,6 +72,7 @@ macro_rules! __gemm_kernels {
                 fits: <$kernel as $crate::kernel::GemmKernel>::FITS,
                 walks_batches: <$kernel as $crate::kernel::GemmKernel>::WALKS_BATCHES,
                 depth_groups: <$kernel as $crate::kernel::GemmKernel>::DEPTH_GROUPS,
+                short_side: <$kernel as $crate::kernel::GemmKernel>::SHORT_SIDE,
                 turns: <$kernel as $crate::kernel::GemmKernel>::TURNS,
                 producers: <$kernel as $crate::kernel::GemmKernel>::PRODUCERS,
                 cluster: <$kernel as $crate::kernel::GemmKernel>::CLUSTER,

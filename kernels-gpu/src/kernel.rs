@@ -50,6 +50,15 @@ impl Tile {
     }
 }
 
+/// Of which D has few: rows or columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShortSide {
+    /// D has few rows.
+    Rows,
+    /// D has few columns.
+    Cols,
+}
+
 /// A kernel with all its constants chosen: element types, tile sizes, and the layouts of A and B.
 ///
 /// # Contract
@@ -89,6 +98,8 @@ pub trait GemmKernel {
     /// Groups of threads that each own all of a block's tile, and share the values of k of its slices:
     /// [`crate::ladder::sliced_k`].
     const DEPTH_GROUPS: u32 = 1;
+    /// The side of D that is to fit into one tile, if there is such a side: [`crate::ladder::skinny`].
+    const SHORT_SIDE: Option<ShortSide> = None;
     /// Groups of threads that each own all of a block's tile, one of its tiles after another in turn:
     /// [`crate::warpgroup::ping_pong`].
     const TURNS: u32 = 1;
@@ -139,6 +150,7 @@ macro_rules! launched_as {
         const SCHEDULE: $crate::kernel::Schedule = <$inner>::SCHEDULE;
         const FINISHES: bool = <$inner>::FINISHES;
         const DEPTH_GROUPS: u32 = <$inner>::DEPTH_GROUPS;
+        const SHORT_SIDE: Option<$crate::kernel::ShortSide> = <$inner>::SHORT_SIDE;
         const TURNS: u32 = <$inner>::TURNS;
         const PRODUCERS: u32 = <$inner>::PRODUCERS;
         const CLUSTER: u32 = <$inner>::CLUSTER;

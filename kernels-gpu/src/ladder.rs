@@ -20,7 +20,7 @@
 //! | [`sliced_k`] | small tiles: groups of warps share the depth of one |
 //! | [`split_k`] | several blocks for one tile, each for a slice of K |
 //! | [`split_sliced_k`] | both |
-//! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory |
+//! | [`skinny`] | few rows or columns of D: the large factor is read once, at the speed of memory, in [two](skinny::staged) ways |
 
 pub mod decoupled;
 pub mod double_buffered;

@@ -14,6 +14,7 @@ use crate::ladder::double_buffered::DoubleBuffered;
 use crate::ladder::microkernel::Microkernel;
 use crate::ladder::naive::Naive;
 use crate::ladder::pipelined::Pipelined;
+use crate::ladder::skinny::staged::SkinnyStaged;
 use crate::ladder::skinny::{FewCols, FewRows, Skinny};
 use crate::ladder::sliced_k::SlicedK;
 use crate::ladder::split_k::SplitK;
@@ -45,6 +46,7 @@ reducers! {
     REDUCERS:
 
     reduce_f32 = f32, epilogue = Linear<f32>;
+    reduce_f64 = f64, epilogue = Linear<f64>;
     reduce_f16 = f16, epilogue = Linear<f16>;
     reduce_bf16 = bf16, epilogue = Linear<bf16>;
     // Of halves: it leaves at once where the kernel before it has.
@@ -225,7 +227,7 @@ gemm_kernels! {
     split_k{L}_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `sliced_k`.
     split_sliced_k{L}_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
-    // A few rows of D, more than are `skinny`.
+    // A few rows of D, more than are `skinny` in all layouts.
     split_k16{L}_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
 
     // Skinny<T, ROWS, LONG, GROUPS, short axis, layouts, D>: where the large factor's rows lie along k, a warp reads
@@ -238,6 +240,33 @@ gemm_kernels! {
     skinny_cols_nt_f32 = Skinny<f32, 4, 32, 32, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
     skinny_cols_tn_f32 = Skinny<f32, 4, 64, 32, FewCols, Tn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     skinny_cols_tt_f32 = Skinny<f32, 4, 64, 32, FewCols, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    // SkinnyStaged<T, ROWS, LONG, TM, TN, STAGES, short axis, layouts>: both factors through shared memory, where the
+    // large one's rows lie along k.
+    skinny4_rows_nt_f32 = SkinnyStaged<f32, 4, 32, 4, 8, 4, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny4_rows_tt_f32 = SkinnyStaged<f32, 4, 32, 4, 8, 4, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny4_cols_f32 = SkinnyStaged<f32, 4, 32, 4, 8, 4, FewCols, Nn>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny4_cols_nt_f32 = SkinnyStaged<f32, 4, 32, 4, 8, 4, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny8_rows_nt_f32 = SkinnyStaged<f32, 8, 32, 8, 4, 4, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny8_rows_tt_f32 = SkinnyStaged<f32, 8, 32, 8, 4, 4, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny8_cols_f32 = SkinnyStaged<f32, 8, 32, 8, 4, 4, FewCols, Nn>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny8_cols_nt_f32 = SkinnyStaged<f32, 8, 32, 8, 4, 4, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 2, reducer = reduce_f32;
+    skinny16_rows_nt_f32 = SkinnyStaged<f32, 16, 16, 16, 4, 4, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny16_rows_tt_f32 = SkinnyStaged<f32, 16, 16, 16, 4, 4, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny16_cols_f32 = SkinnyStaged<f32, 16, 16, 16, 4, 4, FewCols, Nn>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny16_cols_nt_f32 = SkinnyStaged<f32, 16, 16, 16, 4, 4, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
+    skinny32_rows_nt_f32 = SkinnyStaged<f32, 32, 32, 16, 8, 3, FewRows, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny32_rows_tt_f32 = SkinnyStaged<f32, 32, 32, 16, 8, 3, FewRows, Tt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny32_cols_f32 = SkinnyStaged<f32, 32, 32, 16, 8, 3, FewCols, Nn>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    skinny32_cols_nt_f32 = SkinnyStaged<f32, 32, 32, 16, 8, 3, FewCols, Nt>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    // From three rows on tensor cores are as fast.
+    skinny_rows_f64 = Skinny<f64, 2, 32, 32, FewRows>, epilogue = Linear<f64>, min_blocks = 1, reducer = reduce_f64;
+    skinny_rows_nt_f64 = Skinny<f64, 2, 16, 32, FewRows, Nt>, epilogue = Linear<f64>, min_blocks = 2, reducer = reduce_f64;
+    skinny_rows_tn_f64 = Skinny<f64, 2, 32, 32, FewRows, Tn>, epilogue = Linear<f64>, min_blocks = 1, reducer = reduce_f64;
+    skinny_rows_tt_f64 = Skinny<f64, 2, 16, 32, FewRows, Tt>, epilogue = Linear<f64>, min_blocks = 2, reducer = reduce_f64;
+    skinny_cols_f64 = Skinny<f64, 2, 16, 32, FewCols>, epilogue = Linear<f64>, min_blocks = 2, reducer = reduce_f64;
+    skinny_cols_nt_f64 = Skinny<f64, 2, 16, 32, FewCols, Nt>, epilogue = Linear<f64>, min_blocks = 2, reducer = reduce_f64;
+    skinny_cols_tn_f64 = Skinny<f64, 2, 32, 32, FewCols, Tn>, epilogue = Linear<f64>, min_blocks = 1, reducer = reduce_f64;
+    skinny_cols_tt_f64 = Skinny<f64, 2, 32, 32, FewCols, Tt>, epilogue = Linear<f64>, min_blocks = 1, reducer = reduce_f64;
     // Of elements half as long a vector has twice as many: half of the threads have as many bytes in flight. From three
     // rows on tensor cores are faster.
     skinny_rows{L}_{T} = Skinny<T, 2, 64, 32, FewRows, L>, epilogue = Linear<T>, min_blocks = 1, reducer = reduce_{T}, for T in [f16, bf16];

@@ -12,7 +12,7 @@ use cuda_std::sim::{Launch, Simulator};
 use half::{bf16, f16};
 use regemm_kernels::element::{Dtype, Element};
 use regemm_kernels::epilogue::{Epilogue, Linear};
-use regemm_kernels::kernel::{KernelInfo, Reducer, Rung, Schedule, checked_reducer};
+use regemm_kernels::kernel::{KernelInfo, Reducer, Rung, Schedule, ShortSide, checked_reducer};
 use regemm_kernels::ladder::split_k::SplitK;
 use regemm_kernels::ladder::tiled::Tiled;
 use regemm_kernels::layout::{Layout, Layouts, Nn};
@@ -42,6 +42,10 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
         let splits = kernel.schedule == Schedule::SplitK && kernel.boxes.is_none();
         splits && kernel.target == kernel.dtype
     })
+}
+
+fn is_skinny(kernel: &KernelInfo) -> bool {
+    kernel.rung == Rung::Skinny
 }
 
 /// An epilogue with other parameters than [`Linear`].
@@ -76,10 +80,18 @@ fn a_row_names_a_reducer_of_its_epilogue_where_k_is_split_and_there_alone() {
 fn every_tile_is_there_in_all_layouts_with_a_reducer() {
     let of_all = ["skinny_rows", "skinny_cols"];
     let of_f32 = ["split_k", "split_sliced_k", "split_k16"];
+    // Those whose large factor lies along k.
+    let staged = ["rows_nt", "rows_tt", "cols", "cols_nt"]
+        .iter()
+        .flat_map(|of| [4, 8, 16, 32].map(|rows| format!("skinny{rows}_{of}_f32")));
     let mut count = 0;
+    for name in staged {
+        let kernel = kernels().find(|kernel| kernel.name == name).expect(&name);
+        assert_eq!(kernel.reducer.unwrap().name, "reduce_f32", "{name}");
+        count += 1;
+    }
     // By rungs tests below know them.
-    let is_skinny = |name: &str| name.starts_with("skinny");
-    assert!(kernels().all(|kernel| is_skinny(kernel.name) == (kernel.rung == Rung::Skinny)));
+    assert!(kernels().all(|kernel| kernel.name.starts_with("skinny") == is_skinny(kernel)));
     for (dtype, families) in [
         (Dtype::F32, &[&of_all[..], &of_f32[..]].concat()[..]),
         (Dtype::F16, &of_all),
@@ -146,11 +158,11 @@ fn integers_are_exact_wherever_rows_start_and_end() {
 /// multiplies it.
 #[test]
 fn skinny_kernels_read_the_large_factor_once() {
-    for kernel in kernels().filter(|kernel| kernel.rung == Rung::Skinny) {
+    for kernel in kernels().filter(|kernel| is_skinny(kernel) && kernel.tile.stages == 0) {
         let (name, tile) = (kernel.name, kernel.tile);
         let bytes = kernel.dtype.bytes() as u32;
         let vector = VECTOR_BYTES / bytes;
-        let few_rows = tile.bm < tile.bn;
+        let few_rows = kernel.short_side == Some(ShortSide::Rows);
         let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
         let Layouts { a, b } = kernel.layouts;
         // Which factor's elements lie together along k.
@@ -187,6 +199,30 @@ fn skinny_kernels_read_the_large_factor_once() {
     }
 }
 
+/// Both factors are read once by each block that needs them: the large one once in all, the small one once for each
+/// tile. In aligned rows nothing meets in a bank of shared memory.
+#[test]
+fn staged_skinny_kernels_read_the_small_factor_once_for_each_tile() {
+    for kernel in kernels().filter(|kernel| is_skinny(kernel) && kernel.tile.stages > 0) {
+        let (name, tile) = (kernel.name, kernel.tile);
+        let few_rows = kernel.short_side == Some(ShortSide::Rows);
+        let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
+        for (storage, narrow) in [(PACKED, short), (PACKED, short / 2), (ODD, short - 1)] {
+            const TILES: u32 = 3;
+            let (wide, k) = (TILES * long, 6 * tile.bk);
+            let (m, n) = if few_rows { (narrow, wide) } else { (wide, narrow) };
+            let product = Product { storage, ..Product::new(m, n, k) };
+            for steps in [1, 2, 6] {
+                let counters = product.run_in_slices(kernel, steps * tile.bk).counters;
+                let elements = u64::from(k) * u64::from(wide + TILES * narrow);
+                let conflicts = counters.shared_load_conflicts + counters.shared_store_conflicts;
+                assert!(storage.start > 0 || conflicts == 0, "{name}: {product:?}, {steps}");
+                assert_eq!(counters.global_load_elements, elements, "{name}: {product:?}, {steps}");
+            }
+        }
+    }
+}
+
 /// The reducer reads whole vectors of sums, so all of what is in the workspace has to be written, whatever is between
 /// the rows' ends.
 #[test]
@@ -197,9 +233,10 @@ fn skinny_kernels_write_all_of_the_workspace() {
                 continue;
             }
             let tile = kernel.tile;
-            let (short, long) = (tile.bm.min(tile.bn), tile.bm.max(tile.bn) + 1);
+            let few_rows = kernel.short_side == Some(ShortSide::Rows);
+            let (short, long) = if few_rows { (tile.bm, tile.bn) } else { (tile.bn, tile.bm) };
             for narrow in 1..=2 * short + 1 {
-                let (m, n) = if tile.bm < tile.bn { (narrow, long) } else { (long, narrow) };
+                let (m, n) = if few_rows { (narrow, long + 1) } else { (long + 1, narrow) };
                 assert_eq!(
                     unwritten::<T>(kernel, (m, n, 3 * tile.bk)),
                     0,

@@ -16,7 +16,7 @@ use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supp
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, ShortSide, Tile};
 use std::cmp::Reverse;
 
 /// Depth of a product from which on a tile in shared memory is worth its barriers: each element of a 16 x 16 tile is
@@ -106,8 +106,9 @@ impl Order {
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
         };
-        // The rungs from there on, but for one whose loads go to registers.
-        let is_slow_without_async = kernel.rung >= Rung::Pipelined && kernel.rung != Rung::Skinny;
+        // The rungs from there on, but for kernels whose loads go to registers.
+        let copies = kernel.rung != Rung::Skinny || kernel.tile.stages > 0;
+        let is_slow_without_async = kernel.rung >= Rung::Pipelined && copies;
         let copies_asynchronously = device.compute_capability.is_none_or(|cc| cc >= ASYNC_COPIES);
         // Those of all products of a batch are resident together.
         let blocks = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
@@ -127,10 +128,12 @@ impl Order {
                 _ => is_worth_sharing(kernel, problem, device),
             };
             if fits {
-                // Of kernels with the same tiles the one with producers.
-                let producers = i64::from(kernel.producers > 0);
+                // Of kernels with the same tiles the one with producers, or whose copies are in the background, which
+                // a single row does not need.
+                let single = problem.m.min(problem.n) == 1;
+                let ahead = i64::from(kernel.producers > 0 || (kernel.tile.stages > 0 && !single));
                 let time = time_of_tiles(kernel, blocks, MULTIPLY_ADDS_A_LOAD).saturating_mul(2);
-                (Order::new(4, 0, false, producers - time), Rule::SharesTiles)
+                (Order::new(4, 0, false, ahead - time), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
             }
@@ -329,8 +332,12 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
 fn is_skinny(kernel: &KernelInfo, problem: &Problem) -> bool {
     let Tile { bm, bn, bk, .. } = kernel.tile;
     let (rows, cols) = (problem.m, problem.n);
-    let fits = if bm < bn { rows <= bm && cols >= bn } else { cols <= bn && rows >= bm };
-    kernel.rung == Rung::Skinny && fits && problem.k >= DEEP_FOR_SKINNY * bk
+    let fits = match kernel.short_side {
+        Some(ShortSide::Rows) => rows <= bm && cols >= bn,
+        Some(ShortSide::Cols) => cols <= bn && rows >= bm,
+        None => false,
+    };
+    fits && problem.k >= DEEP_FOR_SKINNY * bk
 }
 
 /// Whether the device has room for several blocks to a tile, and K is so deep that they gain more than they cost.
@@ -340,10 +347,16 @@ fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo)
 }
 
 /// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and
-/// so many that could be done while each of their elements is loaded.
+/// so many that could be done while each of their elements is loaded. The small factor of a skinny product is in the
+/// caches.
 fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
     let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
-    let of_tile = bm * bn + a_load * (bm + bn);
+    let loads = match kernel.short_side {
+        Some(ShortSide::Rows) => bn,
+        Some(ShortSide::Cols) => bm,
+        None => bm + bn,
+    };
+    let of_tile = bm * bn + a_load * loads;
     i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
 }
 
@@ -384,8 +397,8 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// those come first with which the multiprocessor that has most to do takes the least time, for its multiply-adds and
 /// loads; two blocks that share a tile take half of its time each, and a while to give each other their sums.
 ///
-/// [`Rung::Pipelined`] and the rungs above it, but for [`Rung::Skinny`], count from compute capability 8.0 on: before
-/// that copies are not asynchronous.
+/// [`Rung::Pipelined`] and the rungs above it, but for kernels of [`Rung::Skinny`] that copy nothing, count from
+/// compute capability 8.0 on: before that copies are not asynchronous.
 ///
 /// The shares are where the kernels' speeds cross on an H200 (`docs/measurements`).
 pub fn rank(problem: &Problem, device: &DeviceInfo) -> Vec<Selection> {

@@ -1,6 +1,6 @@
 //! A kernel's description as a value, for the host: what [`GemmKernel`](super::GemmKernel) says as constants.
 
-use super::{Needs, Rung, Schedule, Summation, Tile};
+use super::{Needs, Rung, Schedule, ShortSide, Summation, Tile};
 use crate::element::Dtype;
 use crate::layout::{Layout, Layouts};
 use crate::maps::Boxes;
@@ -84,6 +84,8 @@ pub struct KernelInfo {
     pub walks_batches: bool,
     /// Groups of threads that each own all of a block's tile.
     pub depth_groups: u32,
+    /// See [`SHORT_SIDE`](super::GemmKernel::SHORT_SIDE).
+    pub short_side: Option<ShortSide>,
     /// Groups of threads that each own all of one of the block's tiles, and take turns.
     pub turns: u32,
     /// Threads of a block that own no part of its tile.

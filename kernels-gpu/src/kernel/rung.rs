@@ -25,7 +25,7 @@ pub enum Rung {
     SlicedK,
     /// [`crate::ladder::split_k`] and [`crate::ladder::split_sliced_k`]
     SplitK,
-    /// [`crate::ladder::skinny`]
+    /// [`crate::ladder::skinny`] and [`crate::ladder::skinny::staged`]
     Skinny,
     /// [`crate::ladder::stream_k`]
     StreamK,

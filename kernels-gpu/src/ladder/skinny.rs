@@ -8,54 +8,40 @@
 //!
 //! A thread owns a vector of places along the *long* axis of D and up to `ROWS` along the *short* one. That leaves few
 //! threads for all of K: so `GROUPS` groups of threads share it as in [`crate::ladder::sliced_k`], and their sums meet
-//! in shared memory. Where even that leaves multiprocessors idle, blocks share K too ([`Schedule::SplitK`]). Where no
-//! blocks share it each block has complete sums and applies the epilogue itself, without a second launch. Two things
-//! may differ:
+//! in shared memory ([`groups`]). Where even that leaves multiprocessors idle, blocks share K too
+//! ([`Schedule::SplitK`]). Where no blocks share it each block has complete sums and applies the epilogue itself,
+//! without a second launch. Two things may differ:
 //!
 //! - Which factor is the large one: B where D has few rows ([`FewRows`]), A where it has few columns ([`FewCols`]). The
 //!   second is the first for the transposes, `D^T = B^T A^T`, and nothing here but the last store knows of it.
 //! - How it lies in memory: elements that follow each other lie along the long axis, or along k. A thread's vector runs
 //!   the same way, and neighbouring threads follow each other the same way: they own neighbouring places in the first
 //!   case, and belong to neighbouring groups in the second.
+//!
+//! From a handful of rows on registers are what is short: those of sums, and none are left for loads in flight. Where
+//! elements lie together along k, both factors come through shared memory then: [`staged`].
+
+pub mod factors;
+pub mod groups;
+pub mod staged;
 
 use crate::element::{Accumulator, Element};
 use crate::epilogue::Epilogue;
-use crate::kernel::{GemmKernel, Rung, Schedule, Summation, Tile};
-use crate::layout::{Layout, Layouts, Nn, OperandLayouts};
-use crate::params::{GemmParams, MatrixRef};
+use crate::kernel::{GemmKernel, Rung, Schedule, ShortSide, Summation, Tile};
+use crate::layout::{Layouts, Nn, OperandLayouts};
+use crate::params::GemmParams;
 use crate::slices::mover::vector_len;
-use crate::tile::block_tile;
 use core::marker::PhantomData;
-use cuda_std::memory::SharedPtr;
-use cuda_std::{device_inline, shared, thread, unroll};
-use half::f16;
+use cuda_std::{device_inline, unroll};
+use factors::{Factors, Side};
+use groups::{Groups, MOST_IN_VECTOR};
 
-/// Which axis of D is short.
-pub trait Side: 'static {
-    /// Whether D has few columns, so that the product is computed for the transposes.
-    const TRANSPOSED: bool;
-}
+pub use factors::{FewCols, FewRows};
 
-/// D has few rows: B is the large factor.
-pub struct FewRows;
-
-impl Side for FewRows {
-    const TRANSPOSED: bool = false;
-}
-
-/// D has few columns: A is the large factor.
-pub struct FewCols;
-
-impl Side for FewCols {
-    const TRANSPOSED: bool = true;
-}
-
-/// Elements of 2 bytes, the shortest, in a vector: most places of a thread, and most values of k that it multiplies
-/// together.
-const MOST_IN_VECTOR: usize = vector_len::<f16>();
-
-/// Slices of the large factor whose loads are in flight together.
+/// Slices of the large factor whose loads are in flight together, and of elements of 8 bytes, of which a vector and so
+/// a slice has few.
 const IN_FLIGHT: usize = 2;
+const IN_FLIGHT_OF_DOUBLES: usize = 4;
 
 /// The kernel for tiles of `ROWS` places along the short axis and `LONG` along the long one, `GROUPS` groups that share
 /// the depth, the short axis `S`, factors in the layouts `L`, and results of `D`. A thread has a vector of places, and
@@ -95,32 +81,21 @@ impl<
     /// Results of another type than the factors' are left to the reducer, so that the kernel is the same for all.
     const FINISHES: bool = T::DTYPE as u8 == D::DTYPE as u8;
     const DEPTH_GROUPS: u32 = GROUPS as u32;
-    const SHARED_BYTES: u32 = (ROWS * LONG * Self::STRIDE * size_of::<T::Acc>()) as u32;
+    const SHORT_SIDE: Option<ShortSide> = Some(S::SHORT);
+    const SHARED_BYTES: u32 = Groups::<Self, S>::SHARED_BYTES;
 
     #[device_inline]
     unsafe fn run<E: Epilogue<D>>(p: GemmParams<T, E, D>) {
-        let origin = block_tile(&Self::TILE, p.n);
         let slice = p.slice();
         let factors = Factors { k: slice.end, ..Factors::new(&p, Self::LAYOUTS, S::TRANSPOSED) };
-        // The only slice is all of K, and no other launch follows that would read the workspace.
-        let finish = p.workspace.partials.is_null();
-        // Where one follows it adds up whole vectors: what is between the rows' ends is in the workspace, too.
-        let cols = if finish { p.n } else { slice.sums.first.ld as u32 };
-        let (short, long) =
-            if S::TRANSPOSED { (origin.col, origin.row) } else { (origin.row, origin.col) };
-        let thread = thread::thread_idx_x() as usize;
-        let (group, place) = if Self::ALONG {
-            (thread / Self::PLACES, thread % Self::PLACES)
-        } else {
-            (thread % GROUPS, thread / GROUPS)
+        let part = Groups::<Self, S>::part(&p);
+        let start = Start {
+            short: part.short,
+            long: part.long + part.right as u32,
+            first: slice.first + (part.group * Self::VECTOR) as u32,
         };
-        // SAFETY: the launch keeps the kernel's contract; all threads of the block meet once.
+        // SAFETY: the launch keeps the kernel's contract; nothing lies in shared memory.
         unsafe {
-            let start = Start {
-                short,
-                long: long + (place * Self::VECTOR) as u32,
-                first: slice.first + (group * Self::VECTOR) as u32,
-            };
             let mut sums = [[T::Acc::ZERO; MOST_IN_VECTOR]; ROWS];
             // A single row, or column, of D takes a fraction of the registers and instructions.
             if factors.short - start.short == 1 {
@@ -128,37 +103,7 @@ impl<
             } else {
                 sums = Self::sum::<ROWS>(&factors, start);
             }
-            for i in 0..ROWS {
-                for j in 0..Self::VECTOR {
-                    Self::place(i * LONG + place * Self::VECTOR + j, group).store(sums[i][j]);
-                }
-            }
-            thread::sync_threads();
-            // The reducer reads vectors that may reach beyond the last tile's columns.
-            let beyond = Self::NARROW && !finish && short + ROWS as u32 >= p.n;
-            let places = if beyond { (cols - short) as usize * LONG } else { ROWS * LONG };
-            let mut index = thread;
-            while index < places {
-                let (short, long) = (short + (index / LONG) as u32, long + (index % LONG) as u32);
-                let (row, col) = if S::TRANSPOSED { (long, short) } else { (short, long) };
-                if Self::NARROW && index >= ROWS * LONG {
-                    if row < p.m {
-                        slice.sums.at(row, col).store(T::Acc::ZERO);
-                    }
-                } else if row < p.m && col < cols {
-                    let mut sum = Self::place(index, 0).load();
-                    for group in 1..GROUPS {
-                        sum = T::Acc::add(sum, Self::place(index, group).load());
-                    }
-                    if finish {
-                        let value = p.epilogue.apply(sum, row, col);
-                        p.d.at(row, col).store(D::narrow(value));
-                    } else {
-                        slice.sums.at(row, col).store(sum);
-                    }
-                }
-                index += Self::PLACES * GROUPS;
-            }
+            Groups::<Self, S>::add_up(&p, &slice, part, &sums);
         }
     }
 }
@@ -169,49 +114,6 @@ struct Start {
     short: u32,
     long: u32,
     first: u32,
-}
-
-/// The factors of the product, or of its transpose where D has few columns: `short x k` and `k x long`.
-struct Factors<T> {
-    small: MatrixRef<T>,
-    large: MatrixRef<T>,
-    layouts: Layouts,
-    short: u32,
-    long: u32,
-    k: u32,
-}
-
-impl<T: Element> Factors<T> {
-    #[device_inline]
-    fn new<E, D: Element>(p: &GemmParams<T, E, D>, layouts: Layouts, transposed: bool) -> Self {
-        let layouts = layouts_of_factors(layouts, transposed);
-        let GemmParams { a, b, m, n, k, .. } = *p;
-        if transposed {
-            Factors { small: b, large: a, layouts, short: n, long: m, k }
-        } else {
-            Factors { small: a, large: b, layouts, short: m, long: n, k }
-        }
-    }
-
-    /// Whether the stored rows of the large factor consist of whole, aligned vectors. The same for all threads.
-    #[device_inline]
-    fn is_wide(&self) -> bool {
-        let vector = vector_len::<T>() as u32;
-        let row = match self.layouts.b {
-            Layout::RowMajor => self.long,
-            Layout::Transposed => self.k,
-        };
-        self.large.has_vectors(vector) && row.is_multiple_of(vector)
-    }
-}
-
-/// The layouts of the small and the large factor: those of A and B, or of their transposes the other way round.
-const fn layouts_of_factors(layouts: Layouts, transposed: bool) -> Layouts {
-    if transposed {
-        Layouts { a: layouts.b.transposed(), b: layouts.a.transposed() }
-    } else {
-        layouts
-    }
 }
 
 impl<
@@ -227,27 +129,11 @@ impl<
     /// Places of a thread along the long axis, and values of k of each slice.
     const VECTOR: usize = vector_len::<T>();
 
-    /// Threads of a group.
-    const PLACES: usize = LONG / Self::VECTOR;
-
-    /// Whether a tile has fewer columns than a vector of sums.
-    const NARROW: bool = S::TRANSPOSED && ROWS < vector_len::<T::Acc>();
-
     /// Values of k in a slice.
     const DEPTH: usize = GROUPS * Self::VECTOR;
 
     /// Whether elements of the large factor lie together along the long axis.
-    const ALONG: bool = matches!(layouts_of_factors(L::LAYOUTS, S::TRANSPOSED).b, Layout::RowMajor);
-
-    /// Sums from one place to the next in shared memory: those of all groups, and one more, so that neither threads of
-    /// one group nor of all groups meet in a bank.
-    const STRIDE: usize = GROUPS + 1;
-
-    /// Where the sum of a group for a place of the tile lies in shared memory.
-    #[device_inline]
-    fn place(place: usize, group: usize) -> SharedPtr<T::Acc> {
-        shared::dynamic().add((place * Self::STRIDE + group) as u32)
-    }
+    const ALONG: bool = Groups::<Self, S>::ALONG;
 
     /// The sums of a thread for the first `R` places along the short axis, over its values of k of all slices.
     #[device_inline]
@@ -259,7 +145,12 @@ impl<
         let mut k = start.first;
         // SAFETY: as promised by the caller. The branch is the same for all threads.
         unsafe {
-            if factors.is_wide() {
+            if factors.is_wide() && size_of::<T>() == size_of::<f64>() {
+                while k < factors.k {
+                    Self::add::<IN_FLIGHT_OF_DOUBLES, R>(factors, start, true, k, &mut sums);
+                    k += (IN_FLIGHT_OF_DOUBLES * Self::DEPTH) as u32;
+                }
+            } else if factors.is_wide() {
                 while k < factors.k {
                     Self::add::<IN_FLIGHT, R>(factors, start, true, k, &mut sums);
                     k += (IN_FLIGHT * Self::DEPTH) as u32;

@@ -49,6 +49,12 @@ pub trait StoredSlice {
     const COLS: usize;
     /// Threads of the block.
     const THREADS: usize;
+    /// Where asynchronous copies bring an element of the slice to, whose rows are to lie `stride` elements apart:
+    /// vectors stay together.
+    #[device_inline]
+    fn place(row: usize, col: usize, stride: usize) -> usize {
+        row * stride + col
+    }
     /// Elements that each thread moves.
     const SHARE: usize = {
         let share = Self::ROWS * Self::COLS / Self::THREADS;
@@ -245,7 +251,8 @@ impl<T: Element<Acc = T>, S: StoredSlice> Mover<T, S> {
     }
 
     /// Issues copies of this thread's share of the slice whose first element is `(row, col)` of the matrix, so that
-    /// element `(r, c)` of the slice arrives at `target[r * stride + c]`. Elements outside the matrix arrive as zeros.
+    /// element `(r, c)` of the slice arrives at `target[r * stride + c]`, or [elsewhere](StoredSlice::place). Elements
+    /// outside the matrix arrive as zeros.
     ///
     /// # Safety
     /// The matrix is valid for its shape. `target` has room for the slice, which no thread reads or writes from the
@@ -275,7 +282,7 @@ impl<T: Element<Acc = T>, S: StoredSlice> Mover<T, S> {
     ) {
         for i in 0..pattern.count {
             let (r, c) = pattern.at(i);
-            let target = target.add((r * stride + c) as u32);
+            let target = target.add(S::place(r, c, stride) as u32);
             // SAFETY: as promised by the caller of `copy`.
             unsafe { self.copy_elements(row + r as u32, col + c as u32, target, pattern.width) };
         }

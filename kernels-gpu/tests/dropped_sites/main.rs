@@ -145,6 +145,8 @@ kernels! {
     split_sliced_k_f32: product(70, 130, 600).sliced(320);
     skinny_rows_f32: product(3, 300, 1000).sliced(512);
     skinny_rows_nt_f32: product(3, 300, 1000).sliced(512);
+    skinny8_rows_nt_f32: product(7, 40, 1000).sliced(640);
+    skinny16_cols_f32: product(20, 15, 1000).sliced(640), product(20, 15, 999).odd();
     skinny_cols_bf16: product(300, 2, 1000).sliced(512);
 
     // Tensor cores by warps. The last slice lies where sums are written next, or elsewhere.

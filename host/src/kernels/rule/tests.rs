@@ -280,6 +280,38 @@ fn narrow_products_are_skinny() {
     }
 }
 
+/// Where elements of the large factor lie together along k, there are kernels for more rows than a handful. They have
+/// copies in the background, without which they are not chosen.
+#[test]
+fn up_to_32_rows_are_skinny_where_the_large_factor_lies_along_k() {
+    let turing = DeviceInfo { compute_capability: Some((7, 5)), ..h200() };
+    for (rows, rung) in [
+        (1, "skinny"),
+        (2, "skinny4"),
+        (4, "skinny4"),
+        (5, "skinny8"),
+        (8, "skinny8"),
+        (9, "skinny16"),
+        (16, "skinny16"),
+        (17, "skinny32"),
+        (32, "skinny32"),
+    ] {
+        for (layouts, few_rows, suffix) in [
+            (Layouts::NT, true, "rows_nt"),
+            (Layouts::TT, true, "rows_tt"),
+            (Layouts::NN, false, "cols"),
+            (Layouts::NT, false, "cols_nt"),
+        ] {
+            let (m, n) = if few_rows { (rows, 6144) } else { (6144, rows) };
+            let problem = Problem::packed(Dtype::F32, (m, n, 4096), layouts);
+            let kernel = choose(&problem, &h200(), None).unwrap().kernel;
+            assert_eq!(kernel.name, format!("{rung}_{suffix}_f32"), "{problem}");
+            let without = choose(&problem, &turing, None).unwrap().kernel;
+            assert_eq!(without.tile.stages == 0, rows <= 4, "{problem}: {}", without.name);
+        }
+    }
+}
+
 /// The choice is within 6 % of the fastest kernel in every record of an H200, and within 12 where that takes less than
 /// ten microseconds: then what it does around its loop counts, of which the rule knows nothing.
 #[test]
