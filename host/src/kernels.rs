@@ -42,7 +42,7 @@ use crate::error::{Error, Resource, Result};
 use crate::near::near;
 use cuda_std::tensor_map::ALIGNMENT as BULK_ALIGNMENT;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::KernelInfo;
+use regemm_kernels::kernel::{KernelInfo, ShortSide, Tile};
 use regemm_kernels::layout::Layouts;
 use regemm_kernels::table::KERNELS;
 use std::fmt;
@@ -112,12 +112,32 @@ pub fn find_in(
         .map_or_else(|| find_for(name, types), Ok)
 }
 
-/// Families of kernels that there are for some layouts alone, and those whose tiles fit as theirs where both factors
+/// Whether a kernel comes into question for D of these sides. Of those for few rows or columns whose tiles are filled
+/// from shared memory there is one of half the size, which is faster where one of its tiles covers the short side; and
+/// from three tiles on others are. The smallest has none that is smaller, and two of its tiles take longer than one of
+/// the next.
+pub(crate) fn is_for_sides(kernel: &KernelInfo, m: u32, n: u32) -> bool {
+    const SMALLEST: u32 = 4;
+    let Tile { bm, bn, stages, .. } = kernel.tile;
+    let (covered, short, long) = match kernel.short_side.filter(|_| stages > 0) {
+        Some(ShortSide::Rows) => (bm, m, n),
+        Some(ShortSide::Cols) => (bn, n, m),
+        None => return true,
+    };
+    let sides = if covered <= SMALLEST { 1..=covered } else { covered / 2 + 1..=2 * covered };
+    short <= long && sides.contains(&short)
+}
+
+/// Families of kernels that there are for some layouts alone, and those that are for the same shapes where both factors
 /// are row-major: by whose times they are told.
-const ROW_MAJOR_FAMILIES: [(&str, &str); 3] = [
+const ROW_MAJOR_FAMILIES: [(&str, &str); 7] = [
     ("warpgroup_fitted_rows", "warpgroup_fitted"),
     ("warpgroup_fitted_cols128", "warpgroup_fitted128"),
     ("warpgroup_fitted64", "warpgroup_fitted128"),
+    ("skinny4_rows", "skinny_rows"),
+    ("skinny8_rows", "split_k16"),
+    ("skinny16_rows", "split_k16"),
+    ("skinny32_rows", "split_k16"),
 ];
 
 /// The kernel that differs from another one in the layouts alone, if there is one.

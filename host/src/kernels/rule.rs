@@ -131,7 +131,8 @@ impl Order {
                 // Of kernels with the same tiles the one with producers, or whose copies are in the background, which
                 // a single row does not need.
                 let single = problem.m.min(problem.n) == 1;
-                let ahead = i64::from(kernel.producers > 0 || (kernel.tile.stages > 0 && !single));
+                let staged = kernel.short_side.is_some() && kernel.tile.stages > 0;
+                let ahead = i64::from(kernel.producers > 0 || (staged && !single));
                 let time = time_of_tiles(kernel, blocks, MULTIPLY_ADDS_A_LOAD).saturating_mul(2);
                 (Order::new(4, 0, false, ahead - time), Rule::SharesTiles)
             } else {

@@ -51,6 +51,11 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
             blocks.div_ceil(resident(kernel, multiprocessors as u32).into()) as f64
         }
         Schedule::Tiles | Schedule::ClusterK => blocks.div_ceil(multiprocessors) as f64,
+        // Where there are enough tiles each is that of one block, and several are on a multiprocessor together.
+        Schedule::SplitK if is_whole(kernel, blocks, multiprocessors) => {
+            let together = u64::from(kernel.entry.min_blocks.unwrap_or(1));
+            (blocks.div_ceil(multiprocessors * together) * together) as f64
+        }
         // All multiprocessors share all tiles.
         Schedule::SplitK | Schedule::StreamK => blocks as f64 / multiprocessors as f64,
     };
@@ -64,6 +69,11 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
     let of_widest = f64::from(kernel.width()) / f64::from(widest);
     let work = of_widest * rounds * depth * slowdown(kernel, sizes, copied(kernel, shape));
     [1.0, depth, work, rounds, m * k, k * n, m * n, f64::from(hands_over)]
+}
+
+/// Whether blocks of a kernel that may split K do not, and wait for each other's slices.
+fn is_whole(kernel: &KernelInfo, blocks: u64, multiprocessors: u64) -> bool {
+    kernel.finishes && kernel.tile.stages > 0 && 2 * blocks >= multiprocessors
 }
 
 /// Whether A and B are copied into aligned rows before: those whose rows are no whole vectors as they are stored. Where

@@ -428,7 +428,7 @@ fn mean(losses: &[f64]) -> f64 {
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
     const MEAN: f64 = 0.02;
-    const TENTH: f64 = 0.06;
+    const TENTH: f64 = 0.07;
     for dtype in Dtype::ALL {
         assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
     }
@@ -598,7 +598,9 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
             // about the next. With results of f32 no other GPU's times tell of any.
             let most = match (types.factors, layouts, of_others.is_empty()) {
                 // Some kernels of f32 have a transposed factor copied first, and others read it as it is: what that
-                // takes row-major factors do not tell.
+                // takes row-major factors do not tell. For few rows of a transposed B there are four kernels that
+                // row-major factors have none alike of.
+                (Dtype::F32, Layouts::NT | Layouts::TT, _) => [0.019, 0.0, 0.1],
                 (Dtype::F32, ..) => [0.01, 0.0, 0.1],
                 (_, Layouts::NT, false) => [0.017, 0.016, 0.05],
                 (_, Layouts::NT, true) => [0.018, 0.023, 0.05],
@@ -642,17 +644,14 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
                     }
                 }
             }
-            // In f32 all have tiles that row-major factors have, too.
-            if table.types().factors == Dtype::F32 {
-                assert!(errors.is_empty());
-                continue;
-            }
             found += 1;
             let kind = format!("{gpu}, {}", table.types());
             let squares = Vec::from_iter(errors.iter().map(|error| error * error));
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
             assert!(errors.len() > 10, "{kind}: {} times", errors.len());
-            assert!(mean(&squares).sqrt() < 0.07, "{kind}: {:.3}", mean(&squares).sqrt());
+            // Those of f32 are for few rows, and have next to nothing in common with those that tell of them.
+            let most = if table.types().factors == Dtype::F32 { 0.14 } else { 0.07 };
+            assert!(mean(&squares).sqrt() < most, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
     assert!(found > 0, "nobody has times of such kernels");

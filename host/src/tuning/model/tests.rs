@@ -33,12 +33,16 @@ fn imagined_with(multiprocessors: u32, kernel: &KernelInfo, shape: Shape) -> f64
     let [m, n, k] = [shape.m, shape.n, shape.k].map(f64::from);
     let tile = kernel.tile;
     let resident = (2048.0 / f64::from(kernel.threads())).clamp(1.0, 8.0);
-    // Where K is split all multiprocessors share all tiles.
+    let a_multiprocessor = kernel.blocks(shape.m, shape.n) as f64 / f64::from(multiprocessors);
+    // Where K is split all multiprocessors share all tiles. Kernels that need not split it do not where there are
+    // enough: several of those blocks begin and end together.
+    let keeps_k = kernel.finishes && kernel.tile.stages > 0 && a_multiprocessor >= 0.5;
     let whole = |rounds: f64| match kernel.schedule {
-        Schedule::Tiles | Schedule::Persistent | Schedule::ClusterK => rounds.ceil(),
-        Schedule::SplitK | Schedule::StreamK => rounds,
+        Schedule::SplitK | Schedule::StreamK if !keeps_k => rounds,
+        _ => rounds.ceil(),
     };
-    let rounds = whole(kernel.blocks(shape.m, shape.n) as f64 / f64::from(multiprocessors));
+    let together = if keeps_k { f64::from(kernel.entry.min_blocks.unwrap_or(1)) } else { 1.0 };
+    let rounds = together * whole(a_multiprocessor / together);
     let outputs = f64::from(tile.tm * tile.tn);
     // What of the arithmetic's time goes to operands: the more, the smaller the thread's tile.
     let reuse = outputs / (outputs + 2.0 * f64::from(tile.tm + tile.tn));
