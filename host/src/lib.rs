@@ -94,7 +94,7 @@ pub use ndarray;
 pub use regemm_kernels::element::{Accumulator, Dtype, Element, Yields};
 pub use regemm_kernels::epilogue::activation::Activation;
 pub use regemm_kernels::epilogue::{BiasAxis, Epilogue, Linear};
-pub use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Summation, Tile};
+pub use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, ShortSide, Summation, Tile};
 pub use regemm_kernels::layout::{Layout, Layouts};
 
 /// The examples of the README, compiled and run as tests.

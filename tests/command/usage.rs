@@ -105,7 +105,14 @@ fn names_of_rungs_stand_for_all_their_kernels() {
         of_ladder("--kernels tiled32,tiled,naive"),
         ["tiled32_f32", "tiled16_f32", "naive_f32"]
     );
-    let skinny = ["skinny_rows_f32", "skinny_cols_f32"];
+    let skinny = [
+        "skinny_rows_f32",
+        "skinny_cols_f32",
+        "skinny4_cols_f32",
+        "skinny8_cols_f32",
+        "skinny16_cols_f32",
+        "skinny32_cols_f32",
+    ];
     assert_eq!(names("occupancy --gpu h200 --kernels skinny", "/kernels", "kernel"), skinny);
     assert_eq!(names("traffic --size 16 --kernels tiled", "/kernels", "kernel"), tiled);
     let verified = names(

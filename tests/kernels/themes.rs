@@ -8,7 +8,8 @@ use crate::sharing;
 use regemm::kernels::{Repack, Types};
 use regemm::verify::{Addend, BatchCase, Case, Elements};
 use regemm::{
-    Activation, BiasAxis, Device, Dtype, KernelInfo, Layouts, Schedule, Summation, Tile, Yields,
+    Activation, BiasAxis, Device, Dtype, KernelInfo, Layouts, Schedule, ShortSide, Summation, Tile,
+    Yields,
 };
 use std::num::NonZeroU32;
 
@@ -59,9 +60,11 @@ pub fn of<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 }
 
 /// The layouts of the kernel that runs what is not about layouts, of those that are else the same code: NN, but NT of
-/// tiles that fit, whose kernel of row-major factors [swaps them](regemm_kernels::swapped).
+/// tiles that fit, whose kernel of row-major factors [swaps them](regemm_kernels::swapped), and of those for few rows
+/// that need a B which [lies along k](regemm_kernels::ladder::skinny::staged).
 pub fn runs_all(kernel: &KernelInfo) -> Layouts {
-    if kernel.fits && !kernel.swapped { Layouts::NT } else { Layouts::NN }
+    let lies_along_k = kernel.short_side == Some(ShortSide::Rows) && kernel.tile.stages > 0;
+    if lies_along_k || kernel.fits && !kernel.swapped { Layouts::NT } else { Layouts::NN }
 }
 
 /// Whether a theme is about values of a type, not about where they lie.
