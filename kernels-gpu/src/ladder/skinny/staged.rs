@@ -9,9 +9,9 @@
 //! What is multiplied is the same as there for factors whose elements lie together along k, the second case: the 32
 //! lanes of a warp are the groups that share K, each with a vector of values of k of every slice. So nothing has to be
 //! transposed on its way, as the outer products of other kernels ask for: rows of the large factor are copied and read
-//! as they are, in whole lines, each by one warp. The small factor is what all warps of the block read. It may lie along
-//! either axis: it is copied as it is, and a lane reads vectors of values of k for each place, or of places for each of
-//! its values of k.
+//! as they are, in whole lines, each by one warp. The small factor is what all warps of the block read. It may lie
+//! along either axis: it is copied as it is, and a lane reads vectors of values of k for each place, or of places for
+//! each of its values of k.
 //!
 //! Gain: 1.5 to 2.2 times the speed of any other kernel with 6 to 16 rows and a transposed B, and up to 4.7 times that
 //! with as many columns (f32, H200).
