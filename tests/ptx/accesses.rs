@@ -40,6 +40,8 @@ fn every_access_names_its_state_space() {
             || module.kernel.rung == Rung::TensorCore
             || module.multiplies_doubles()
             || module.sends_pairs_of_f32()
+            // Sums of groups.
+            || module.kernel.rung == Rung::Skinny
             // What of A's slices lies outside of it.
             || (in_warpgroups && module.kernel.rung == Rung::SplitK);
         // A slice of zeros for products without depth.
@@ -198,7 +200,14 @@ fn accesses_are_as_wide_as_meant() {
                 let pairs = module.words().filter(|&word| word == "st.global.b64").count();
                 assert_eq!(pairs as u32, of_lane / 2, "{name}: sums of a slice");
             }
-            Rung::Skinny => assert!(wide("ld.global"), "{name}: the large factor"),
+            Rung::Skinny if module.kernel.tile.stages == 0 => {
+                assert!(wide("ld.global"), "{name}: the large factor");
+            }
+            Rung::Skinny => {
+                assert!(wide("ld.shared"), "{name}: both factors");
+                let vector = module.words().any(|word| word == "cp.async.cg.shared.global");
+                assert_eq!(vector, module.copies_asynchronously(), "{name}: copies of vectors");
+            }
             _ if module.kernel.producers > 0 => {
                 assert!(
                     wide("ld.shared"),
