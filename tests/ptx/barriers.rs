@@ -72,8 +72,8 @@ fn barriers_are_as_designed() {
             Rung::SplitK if module.kernel.producers > 0 => SLICED,
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
-            // Before the sums of groups are added up; and where slices come through shared memory, before each of them and
-            // before the sums take their place.
+            // Before the sums of groups are added up; and where slices come through shared memory, before each of them
+            // and before the sums take their place.
             Rung::Skinny if module.kernel.tile.stages == 0 => &["bar.sync"],
             Rung::Skinny => &["bar.sync"; 3],
             // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
