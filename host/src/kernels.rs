@@ -27,7 +27,7 @@ mod why;
 
 pub(crate) use fetch::{Rows, slowdown};
 pub use launch::LaunchShape;
-pub(crate) use launch::{MAX_PRODUCTS, drifts, fitted, resident, shares};
+pub(crate) use launch::{MAX_PRODUCTS, drifts, fitted, keeps_k, resident, shares};
 pub use precise::{kernels_of, of_all_precisions};
 pub use repack::Repack;
 pub(crate) use repack::Way;

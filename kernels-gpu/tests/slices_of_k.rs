@@ -34,7 +34,7 @@ const WARP: u32 = 32;
 const ODD: Storage = Storage { start: 1, gap: 3 };
 
 /// The kernels whose K is split and whose results are of their factors' type: of f32 all, of f16 and bf16 those that
-/// need no tensor maps.
+/// need no tensor maps. Sums of f64 are compared by the library's tests of kernels.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
     let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
     let of_types = KERNELS.iter().filter(move |kernel| types.contains(&kernel.dtype));
@@ -227,7 +227,7 @@ fn staged_skinny_kernels_read_the_small_factor_once_for_each_tile() {
 /// the rows' ends.
 #[test]
 fn skinny_kernels_write_all_of_the_workspace() {
-    fn check<T: Element<Acc = f32>>() {
+    fn check<T: Element>() {
         for kernel in KERNELS.iter().filter(|kernel| kernel.rung == Rung::Skinny) {
             if kernel.dtype != T::DTYPE {
                 continue;
@@ -247,12 +247,13 @@ fn skinny_kernels_write_all_of_the_workspace() {
         }
     }
     check::<f32>();
+    check::<f64>();
     check::<f16>();
     check::<bf16>();
 }
 
-/// How many sums of a product in slices of one step the kernel does not write. All elements are zero.
-fn unwritten<T: Element<Acc = f32>>(kernel: &KernelInfo, (m, n, k): (u32, u32, u32)) -> usize {
+/// How many words of the sums of a product in slices of one step the kernel does not write. All elements are zero.
+fn unwritten<T: Element>(kernel: &KernelInfo, (m, n, k): (u32, u32, u32)) -> usize {
     const NEVER: [u8; 4] = 0x7fc0_ffee_u32.to_ne_bytes();
     let simulator = Simulator::new();
     let zeros = |rows: u32, cols: u32| {
@@ -264,7 +265,8 @@ fn unwritten<T: Element<Acc = f32>>(kernel: &KernelInfo, (m, n, k): (u32, u32, u
         MatrixRef { data: zeros(rows, cols), ld: cols.into() }
     };
     let partials = Partials::new::<T>(m, n, k, kernel.tile.bk);
-    let never = NEVER.repeat(partials.product() as usize);
+    let words = size_of::<T::Acc>() / NEVER.len();
+    let never = NEVER.repeat(partials.product() as usize * words);
     let sums = simulator.alloc(never.len() as u64).unwrap();
     simulator.write(sums, &never).unwrap();
     let factors = [factor(kernel.layouts.a, m, k), factor(kernel.layouts.b, k, n)];

@@ -246,6 +246,12 @@ pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
     }
 }
 
+/// Whether blocks of a kernel that may split K and need not do not: a second launch costs more than the speed of memory
+/// gains from the other half of the multiprocessors.
+pub(crate) fn keeps_k(kernel: &KernelInfo, tiles: u64, multiprocessors: u64) -> bool {
+    kernel.finishes && 2 * tiles >= multiprocessors
+}
+
 /// How many blocks could share a tile.
 pub(super) struct Sharing {
     /// Blocks to a tile that the device has room for: the tiles of all products of a batch are resident together.
@@ -261,9 +267,8 @@ impl Sharing {
             u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
         let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
         let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
-        // A second launch costs more than the speed of memory gains from the other half of the multiprocessors.
-        let enough = kernel.finishes && 2 * tiles >= device.multiprocessors.into();
-        let blocks = if enough { 1 } else { resident / tiles.max(1) };
+        let whole = keeps_k(kernel, tiles, device.multiprocessors.into());
+        let blocks = if whole { 1 } else { resident / tiles.max(1) };
         Sharing { blocks, slices: u64::from(problem.k) / least_depth }
     }
 

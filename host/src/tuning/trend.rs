@@ -19,7 +19,7 @@
 
 use super::class::Shape;
 use super::equations::solve;
-use crate::kernels::{fitted, resident, shares, slowdown};
+use crate::kernels::{fitted, keeps_k, resident, shares, slowdown};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 
 /// Number of coefficients.
@@ -73,7 +73,7 @@ pub(super) fn terms(kernel: &KernelInfo, shape: Shape, multiprocessors: u32) -> 
 
 /// Whether blocks of a kernel that may split K do not, and wait for each other's slices.
 fn is_whole(kernel: &KernelInfo, blocks: u64, multiprocessors: u64) -> bool {
-    kernel.finishes && kernel.tile.stages > 0 && 2 * blocks >= multiprocessors
+    kernel.tile.stages > 0 && keeps_k(kernel, blocks, multiprocessors)
 }
 
 /// Whether A and B are copied into aligned rows before: those whose rows are no whole vectors as they are stored. Where

@@ -423,12 +423,29 @@ fn mean(losses: &[f64]) -> f64 {
     losses.iter().sum::<f64>() / losses.len() as f64
 }
 
+/// Between measured shapes as well kernels for few rows and columns are those that are made for D's sides.
+#[test]
+fn few_rows_and_columns_go_to_kernels_that_are_made_for_them() {
+    for short in 1..=32 {
+        for (layouts, sides) in [(Layouts::NT, (short, 7000)), (Layouts::NN, (7000, short))] {
+            let (m, n, k) = (sides.0, sides.1, 5000);
+            let problem = Problem::packed(Dtype::F32, (m, n, k), layouts);
+            let shape = Shape::packed_in(layouts, Dtype::F32, m, n, k);
+            let explained = super::super::explain::explain_shipped(&h200(), &problem, shape);
+            let kernel = explained.selection.unwrap().kernel;
+            assert_eq!(kernel.rung, Rung::Skinny, "{problem}: {}", kernel.name);
+            assert!(is_for_sides(kernel, problem.m, problem.n), "{problem}: {}", kernel.name);
+        }
+    }
+}
+
 /// Each measured shape of the shipped tables predicted from the others, which are farther away than those of most
 /// shapes that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
     const MEAN: f64 = 0.02;
-    const TENTH: f64 = 0.07;
+    // In f32 there are kernels for few columns whose times jump from one to the next.
+    let tenth_of = |types: Types| if types.factors == Dtype::F32 { 0.07 } else { 0.06 };
     for dtype in Dtype::ALL {
         assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
     }
@@ -442,7 +459,10 @@ fn shipped_shapes_are_predicted_from_the_others() {
             let mean = mean(&losses);
             let tenth = losses[losses.len() * 9 / 10];
             println!("{gpu}, {types}: {mean:.4} on average, one in ten {tenth:.3} or more");
-            assert!(mean < MEAN && tenth < TENTH, "{gpu}, {types}: {mean:.4}, {tenth:.3}");
+            assert!(
+                mean < MEAN && tenth < tenth_of(types),
+                "{gpu}, {types}: {mean:.4}, {tenth:.3}"
+            );
         }
         assert!(of_types > 0, "nobody has times of {types}");
     }
@@ -600,7 +620,8 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
                 // Some kernels of f32 have a transposed factor copied first, and others read it as it is: what that
                 // takes row-major factors do not tell. For few rows of a transposed B there are four kernels that
                 // row-major factors have none alike of.
-                (Dtype::F32, Layouts::NT | Layouts::TT, _) => [0.019, 0.0, 0.1],
+                (Dtype::F32, Layouts::NT, _) => [0.016, 0.0, 0.1],
+                (Dtype::F32, Layouts::TT, _) => [0.019, 0.0, 0.1],
                 (Dtype::F32, ..) => [0.01, 0.0, 0.1],
                 (_, Layouts::NT, false) => [0.017, 0.016, 0.05],
                 (_, Layouts::NT, true) => [0.018, 0.023, 0.05],
