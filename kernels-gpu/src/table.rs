@@ -227,6 +227,8 @@ gemm_kernels! {
     split_k{L}_f32 = SplitK<f32, 64, 128, 16, 8, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 4, reducer = reduce_f32;
     // SplitSlicedK<T, BM, BN, BK, TM, TN, STAGES, GROUPS, layouts>: the tiles of `sliced_k`.
     split_sliced_k{L}_f32 = SplitSlicedK<f32, 64, 128, 64, 8, 16, 4, 4, L>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
+    // Those of `warp_specialised`: some hundred rows of D and a deep K.
+    split_specialised{L}_f32 = SplitSlicedK<f32, 128, 256, 32, 8, 16, 4, 1, L>, epilogue = Linear<f32>, min_blocks = 1, reducer = reduce_f32;
     // A few rows of D, more than are `skinny` in all layouts.
     split_k16{L}_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3, L>, epilogue = Linear<f32>, min_blocks = 3, reducer = reduce_f32;
 
