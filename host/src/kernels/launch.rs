@@ -3,11 +3,14 @@
 mod fit;
 mod last_round;
 mod pace;
+mod sharing;
 mod walk;
 
 pub(crate) use fit::fitted;
 pub(in crate::kernels) use last_round::COST_OF_SHARING_DOUBLES;
 pub(crate) use last_round::shares;
+pub(in crate::kernels) use sharing::Sharing;
+pub(crate) use sharing::keeps_k;
 
 use self::last_round::shares_of;
 pub(crate) use self::pace::drifts;
@@ -29,10 +32,6 @@ pub(crate) const MAX_PRODUCTS: u32 = 65_535;
 
 /// Most slices, which lie along z.
 const MAX_SLICES: u32 = MAX_PRODUCTS;
-
-/// Elements of the factors that a slice loads for each element of D, at least, unless a number of slices is asked for:
-/// each costs a store and a load of its sums, which pays only where it is little beside the rest.
-const LOADS_OF_SLICE: u64 = 6;
 
 /// What a launch of a kernel looks like.
 ///
@@ -121,7 +120,8 @@ impl LaunchShape {
                 LaunchShape::of_whole_sums(kernel, blocks, k).with_shares(kernel, shares)
             }
             Schedule::SplitK => {
-                let slices = slices.unwrap_or_else(|| Sharing::of(kernel, problem, device).fill());
+                let slices = slices
+                    .unwrap_or_else(|| Sharing::of(kernel, problem, device).best(kernel, problem));
                 let slice_depth = depth_of_slices(kernel.tile.bk, k, slices);
                 if kernel.finishes && (1..=slice_depth).contains(&k) {
                     let whole = LaunchShape::of_whole_sums(kernel, tiles, k);
@@ -243,39 +243,6 @@ pub(super) fn reducer_blocks(kernel: &KernelInfo, problem: &Problem) -> u64 {
         (Schedule::SplitK, Dtype::F64) => reduce::blocks::<f64>(problem.m, problem.n),
         // Those of half the precision are summed in f32.
         (Schedule::SplitK, _) => reduce::blocks::<f32>(problem.m, problem.n),
-    }
-}
-
-/// Whether blocks of a kernel that may split K and need not do not: a second launch costs more than the speed of memory
-/// gains from the other half of the multiprocessors.
-pub(crate) fn keeps_k(kernel: &KernelInfo, tiles: u64, multiprocessors: u64) -> bool {
-    kernel.finishes && 2 * tiles >= multiprocessors
-}
-
-/// How many blocks could share a tile.
-pub(super) struct Sharing {
-    /// Blocks to a tile that the device has room for: the tiles of all products of a batch are resident together.
-    pub blocks: u64,
-    /// Slices of K that load [`LOADS_OF_SLICE`].
-    pub slices: u64,
-}
-
-impl Sharing {
-    pub fn of(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> Sharing {
-        let tiles = kernel.blocks(problem.m, problem.n).saturating_mul(problem.batch.into());
-        let resident =
-            u64::from(device.multiprocessors) * u64::from(kernel.entry.min_blocks.unwrap_or(1));
-        let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
-        let least_depth = (LOADS_OF_SLICE * bm * bn).div_ceil(bm + bn);
-        let whole = keeps_k(kernel, tiles, device.multiprocessors.into());
-        let blocks = if whole { 1 } else { resident / tiles.max(1) };
-        Sharing { blocks, slices: u64::from(problem.k) / least_depth }
-    }
-
-    /// As many slices as give every multiprocessor the blocks that it has room for, once, but none that loads too
-    /// little.
-    fn fill(&self) -> u32 {
-        u32::try_from(self.blocks.min(self.slices)).unwrap_or(u32::MAX).max(1)
     }
 }
 

@@ -2,26 +2,32 @@
 
 mod reason;
 mod repack;
+mod sharing;
 mod slices;
 
 pub use reason::Rule;
 pub(crate) use slices::in_the_faster_way;
 
 use self::repack::repack_pays;
+use self::sharing::{is_skinny, is_worth_sharing, time_of_slices, time_of_tiles};
 use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
 use super::fetch::slowdown;
-use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
+use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape};
 use super::precise::or_promoted;
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
 use crate::error::{Error, Result};
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, ShortSide, Tile};
+use regemm_kernels::kernel::{KernelInfo, Needs, Rung, Schedule, Tile};
 use std::cmp::Reverse;
 
 /// Depth of a product from which on a tile in shared memory is worth its barriers: each element of a 16 x 16 tile is
 /// then used at least half as often as it could be.
 const SHALLOW: u32 = 8;
+
+/// Elements of D up to which a shallow product is no work for tiles: from there on what counts is how fast D is stored,
+/// and it is by whole vectors.
+const FEW: u64 = 512 * 512;
 
 /// Elements of D below which there is one tile of the smallest kernel at most, and nothing to choose by.
 const TINY: u64 = 16 * 16;
@@ -36,14 +42,6 @@ const SMALL_TILE: i64 = 32 * 64;
 /// Elements in a tile that counts as large: 128 x 256, of which a multiprocessor holds one.
 const LARGE_TILE: i64 = 128 * 256;
 
-/// Blocks that the device must have room for, to a tile of D, and slices of the least depth that K must have, for
-/// sharing tiles to save more than a second launch and the way of the sums through memory cost.
-const BLOCKS_WORTH_SHARING: u64 = 4;
-const SLICES_WORTH_SHARING: u64 = 8;
-
-/// Slices of a skinny kernel's loop below which starting it takes longer than running it.
-const DEEP_FOR_SKINNY: u32 = 2;
-
 /// The depth from which on it pays to split K among two blocks of a cluster; in double precision each k takes longer.
 const DEEP_FOR_CLUSTERS: u32 = 1024;
 const DEEP_FOR_CLUSTERS_OF_DOUBLES: u32 = 512;
@@ -55,7 +53,10 @@ const DEEP_FOR_TURNS: u32 = 1024;
 
 /// Multiply-adds that a GPU does in the time in which its memory delivers an element of 4 bytes: an H200 33e12 a
 /// second, and 1.05e12.
-const MULTIPLY_ADDS_A_LOAD: u64 = 32;
+pub(in crate::kernels) const MULTIPLY_ADDS_A_LOAD: u64 = 32;
+
+/// Multiply-adds of f32 that a device could do while producers and consumers start.
+const WORK_OF_A_START: u64 = 1 << 26;
 
 /// Multiply-adds of f64 that a multiprocessor could do on tensor cores while two blocks of a cluster give each other
 /// their sums: 1.6 microseconds.
@@ -92,7 +93,8 @@ impl Order {
 impl Order {
     /// The place of a kernel, and the part of the rule that put it there.
     pub fn of(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> (Order, Rule) {
-        let small = u64::from(problem.m) * u64::from(problem.n) <= TINY || problem.k < SHALLOW;
+        let elements = u64::from(problem.m) * u64::from(problem.n);
+        let small = elements <= TINY || (problem.k < SHALLOW && elements <= FEW) || problem.k == 0;
         let all = u64::from(device.multiprocessors);
         let area = i64::from(kernel.tile.bm * kernel.tile.bn);
         let nearly_all = (all * NEARLY_ALL.0).div_ceil(NEARLY_ALL.1);
@@ -101,7 +103,7 @@ impl Order {
         let enough = match area {
             // One of them multiplies faster on tensor cores than half of all do without; in double precision no more
             // than twice as fast.
-            _ if on_tensor_cores => 1,
+            _ if on_tensor_cores || (is_double_tensor_core(kernel) && kernel.producers == 0) => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
             _ => all.div_ceil(3),
@@ -118,13 +120,15 @@ impl Order {
             (Order::LAST, Rule::NoAsyncCopies)
         } else if is_double_tensor_core(kernel) && !device.is_made_for_doubles() {
             (Order::LAST, Rule::SlowTensorCores)
+        } else if starts_slowly(kernel, problem) {
+            (Order::new(0, 1, false, 0), Rule::StartsSlowly)
         } else if !repack_pays(kernel, problem) {
             (Order::LAST, Rule::RepackCosts)
         } else if !has_tiles_for(kernel, problem, device) {
             (Order::LAST, Rule::OtherShapes)
         } else if kernel.schedule == Schedule::SplitK {
             let fits = match kernel.rung {
-                Rung::Skinny => is_skinny(kernel, problem),
+                Rung::Skinny => is_skinny(kernel, problem, device),
                 _ => is_worth_sharing(kernel, problem, device),
             };
             if fits {
@@ -133,7 +137,7 @@ impl Order {
                 let single = problem.m.min(problem.n) == 1;
                 let staged = kernel.short_side.is_some() && kernel.tile.stages > 0;
                 let ahead = i64::from(kernel.producers > 0 || (staged && !single));
-                let time = time_of_tiles(kernel, blocks, MULTIPLY_ADDS_A_LOAD).saturating_mul(2);
+                let time = time_of_slices(kernel, problem, device).saturating_mul(2);
                 (Order::new(4, 0, false, ahead - time), Rule::SharesTiles)
             } else {
                 (Order::LAST, Rule::NothingToShare)
@@ -188,7 +192,11 @@ impl Order {
             } else {
                 Rule::FillsDeviceWithoutAsyncCopies
             };
-            (Order(2, kernel.rung as u64, fills, size, covered), rule)
+            // Tensor cores are faster still, however much of their tiles lies outside of D.
+            let reuses = kernel.rung >= Rung::Microkernel;
+            let first =
+                of_rung(kernel.rung, on_tensor_cores || (reuses && fills_tiles(kernel, problem)));
+            (Order(2, first, fills, size, covered), rule)
         } else {
             let rule = if blocks >= all { Rule::NoReuse } else { Rule::FewTiles };
             (Order::new(1, blocks, false, kernel.rung as i64), rule)
@@ -223,7 +231,7 @@ impl Order {
             of_tiles(rounds(1)).saturating_mul(2)
         };
         let later = time.saturating_mul(2).saturating_add((kernel.producers == 0).into());
-        Order(2, Rung::TensorCore as u64, true, -later, covered)
+        Order(2, of_rung(Rung::TensorCore, true), true, -later, covered)
     }
 }
 
@@ -286,6 +294,19 @@ fn fills_tiles(kernel: &KernelInfo, problem: &Problem) -> bool {
     3 * u64::from(rows) * u64::from(problem.n) >= covered.saturating_mul(2)
 }
 
+/// The place of a rung: that of tiles which lie mostly in D before all others.
+fn of_rung(rung: Rung, mostly_in_d: bool) -> u64 {
+    rung as u64 + if mostly_in_d { Rung::ALL.len() as u64 } else { 0 }
+}
+
+/// Whether a kernel's producers and the ring between them and the others take longer to start than the product takes.
+fn starts_slowly(kernel: &KernelInfo, problem: &Problem) -> bool {
+    let Problem { m, n, k, batch, .. } = *problem;
+    let work = u64::from(m) * u64::from(n);
+    let work = work.saturating_mul(k.into()).saturating_mul(batch.into());
+    kernel.needs == Needs::RegisterTransfers && work < WORK_OF_A_START
+}
+
 /// Whether a kernel is one for tensor cores in double precision.
 fn is_double_tensor_core(kernel: &KernelInfo) -> bool {
     matches!(kernel.needs, Needs::DoubleTensorCores | Needs::DoubleTensorCoresInClusters)
@@ -329,38 +350,6 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
     problem.batch > 1 && (one_each || is_long) && !problem.is_deep_to_promote()
 }
 
-/// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
-fn is_skinny(kernel: &KernelInfo, problem: &Problem) -> bool {
-    let Tile { bm, bn, bk, .. } = kernel.tile;
-    let (rows, cols) = (problem.m, problem.n);
-    let fits = match kernel.short_side {
-        Some(ShortSide::Rows) => rows <= bm && cols >= bn,
-        Some(ShortSide::Cols) => cols <= bn && rows >= bm,
-        None => false,
-    };
-    fits && problem.k >= DEEP_FOR_SKINNY * bk
-}
-
-/// Whether the device has room for several blocks to a tile, and K is so deep that they gain more than they cost.
-fn is_worth_sharing(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
-    let Sharing { blocks, slices } = Sharing::of(kernel, problem, device);
-    blocks >= BLOCKS_WORTH_SHARING && slices >= SLICES_WORTH_SHARING
-}
-
-/// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and
-/// so many that could be done while each of their elements is loaded. The small factor of a skinny product is in the
-/// caches.
-fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
-    let (bm, bn) = (u64::from(kernel.tile.bm), u64::from(kernel.tile.bn));
-    let loads = match kernel.short_side {
-        Some(ShortSide::Rows) => bn,
-        Some(ShortSide::Cols) => bm,
-        None => bm + bn,
-    };
-    let of_tile = bm * bn + a_load * loads;
-    i64::try_from(tiles.saturating_mul(of_tile)).unwrap_or(i64::MAX)
-}
-
 /// All kernels of the problem's element types and layouts, the one that should be fastest first. Whether the device can
 /// run them is not asked.
 ///
@@ -370,13 +359,19 @@ fn time_of_tiles(kernel: &KernelInfo, tiles: u64, a_load: u64) -> i64 {
 /// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K
 ///    ([`Schedule::ClusterK`]) give half of the multiprocessors a block, nearly all in double precision, and none a
 ///    second one; and where D has fewer tiles still, or few rows or columns, the kernel among whose blocks K is split
-///    ([`Schedule::SplitK`]) and whose tiles cost least: multiply-adds, those outside of D among them, and loads;
-/// 3. else where D is tiny or the product shallow, `naive` first: there is too little to reuse for shared memory to
-///    pay;
+///    ([`Schedule::SplitK`]) and that [takes least](time_of_slices): multiply-adds, those outside of D among them, loads
+///    and the way of the slices' sums through memory. Those for few rows or columns are for all D of no more of their
+///    tiles than there are multiprocessors;
+/// 3. else where D is tiny, or small and the product shallow, `naive` first: there is too little to reuse for shared
+///    memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are
-///    small, nearly all if they are large, and any with tensor cores for half precision; within it the largest tiles of
-///    which nearly every multiprocessor gets one, because they reuse most, else the smallest;
+///    small, nearly all if they are large, and any with tensor cores: those whose tiles lie mostly in D before others;
+///    within it the largest tiles of which nearly every multiprocessor gets one, because they reuse most, else the
+///    smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.
+///
+/// Kernels of f32 with producers take longer to start than a product of up to 64 million multiply-adds takes, and come
+/// last there.
 ///
 /// Of a batch the tiles of all products count.
 ///

@@ -10,7 +10,7 @@
 use super::class::Shape;
 use super::kriging::{Kriging, Variances};
 use super::model::{Model, are_alike, drift};
-use super::neighbours::{MOST, Nearness, Neighbours, Site};
+use super::neighbours::{MOST, Nearness, Neighbours, REACH, Site};
 use super::table::{Entry, Source};
 use super::trend::{Trend, terms};
 use regemm_kernels::kernel::KernelInfo;
@@ -126,7 +126,7 @@ impl Ratios {
     pub fn near(&self, shape: Shape) -> Option<NearRatios<'_>> {
         let sites = self.sites.iter().enumerate();
         let alike = sites.filter(|(_, site)| site.shape.aligned == shape.aligned);
-        let neighbours = Neighbours::among(alike, shape)?;
+        let neighbours = Neighbours::among(alike, shape, REACH)?;
         let kriging = Kriging::new(&neighbours, VARIANCES, |_, _| 0.0);
         Some(NearRatios { ratios: self, neighbours, kriging })
     }

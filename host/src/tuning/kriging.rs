@@ -128,7 +128,7 @@ mod tests {
         let shape = |[m, n, k]: [u32; 3]| Shape::packed(Dtype::F32, m, n, k);
         let sites =
             Vec::from_iter(measured.iter().map(|&it| Site::new(shape(it), Source::Shipped, false)));
-        Neighbours::among(sites.iter().enumerate(), shape([m, n, k])).unwrap()
+        Neighbours::among(sites.iter().enumerate(), shape([m, n, k]), 8.0).unwrap()
     }
 
     /// Values by the index of the place, in the order of distance.

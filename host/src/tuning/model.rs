@@ -22,9 +22,9 @@ use super::class::{Shape, ShapeClass};
 use super::in_layouts::{Entries, NearRatios, Ratios};
 use super::kriging::{Kriging, Variances};
 use super::nearby::copying;
-use super::neighbours::{MOST, Nearness, Neighbours, Site};
+use super::neighbours::{MOST, Nearness, Neighbours, REACH, Site};
 use super::table::{Entry, Measured, Source};
-use super::trend::{Terms, Trend, terms};
+use super::trend::{SHAPES_OF_TREND, Terms, Trend, terms};
 use crate::device::info::DeviceInfo;
 use crate::kernels::{Problem, Rows, Types, drifts, family_name, twins};
 use regemm_kernels::kernel::KernelInfo;
@@ -244,11 +244,14 @@ impl Model {
         self.in_layouts[place_of(layouts)].twins.get_or_init(of_all)
     }
 
-    /// The measured shapes near a shape; none where there are none of row-major factors.
+    /// The measured shapes near a shape, or where there are enough of them for [trends](super::trend) the nearest,
+    /// however far away; none where there are none of row-major factors.
     pub fn near(&self, shape: Shape, layouts: Layouts) -> Option<Near<'_>> {
         let points = if shape.aligned { &self.aligned } else { &self.unaligned };
         let sites = points.points.iter().map(|point| &point.site);
-        let neighbours = Neighbours::among(sites.enumerate(), shape)?;
+        let has_trends = points.points.len() >= SHAPES_OF_TREND;
+        let reach = if has_trends { f64::INFINITY } else { REACH };
+        let neighbours = Neighbours::among(sites.enumerate(), shape, reach)?;
         let rows = rows_of(self.types, shape);
         let farther = |point: usize, other: Option<usize>| {
             let of_other = other.map_or(rows, |other| points.points[other].rows);

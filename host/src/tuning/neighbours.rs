@@ -7,8 +7,8 @@
 use super::class::Shape;
 use super::table::Source;
 
-/// Measured shapes farther away than this say nothing about a shape: octaves.
-const REACH: f64 = 2.25;
+/// Measured shapes farther away than this say nothing about a shape, unless there are enough for trends: octaves.
+pub(super) const REACH: f64 = 2.25;
 
 /// Most measured shapes that count: those around a cell of a grid in three directions.
 pub(super) const MOST: usize = 8;
@@ -59,13 +59,14 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Those of a shape among these, each with an index; none where none is near.
+    /// Those of a shape among these, each with an index; none where none is within so many octaves.
     pub fn among<'s>(
         measured: impl IntoIterator<Item = (usize, &'s Site)>,
         shape: Shape,
+        reach: f64,
     ) -> Option<Neighbours> {
         let place = place(shape);
-        let mut found = [(usize::MAX, REACH * REACH); MOST];
+        let mut found = [(usize::MAX, reach * reach); MOST];
         let mut places = [[0.0; 3]; MOST];
         let (mut count, mut nearest) = (0, None);
         for (index, site) in measured {

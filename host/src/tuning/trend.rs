@@ -31,6 +31,9 @@ const WORK: usize = 2;
 /// Measured shapes that a trend needs for each of its terms.
 const SHAPES_PER_TERM: usize = 4;
 
+/// Measured shapes from which on a trend has all of its terms, and tells something of shapes that are far from all.
+pub(super) const SHAPES_OF_TREND: usize = SHAPES_PER_TERM * TERMS;
+
 /// The terms that a kernel's time is a sum of, for one problem.
 pub(super) type Terms = [f64; TERMS];
 

@@ -28,6 +28,8 @@ pub enum Rule {
     SlowTensorCores,
     /// Factors would have to be repacked for it, which takes longer than it gains.
     RepackCosts,
+    /// Its producers take longer to start than the product takes.
+    StartsSlowly,
     /// Its tiles are of a shape for other products, or for which only measurements can tell.
     OtherShapes,
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Rule {
             Rule::NoAsyncCopies => "this device has no asynchronous copies",
             Rule::SlowTensorCores => "this device has no fast tensor cores for f64",
             Rule::RepackCosts => "factors would be repacked for longer than it gains",
+            Rule::StartsSlowly => "it takes longer to start than the product would",
             Rule::OtherShapes => {
                 "its tiles are for other products, or for those where it was measured"
             }

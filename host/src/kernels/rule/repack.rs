@@ -14,6 +14,9 @@ const MULTIPLY_ADDS_OF_A_LAUNCH: u64 = 90_000_000;
 /// Elements of D below which such a product is no faster: each value of k takes as long as for so many.
 const LEAST_D: u64 = 1024 * 1024;
 
+/// Multiply-adds below which a product takes less time than that launch by whatever kernel.
+const LEAST_WORK: u64 = 1 << 22;
+
 /// Whether a product that needs factors repacked gains more than that costs, beside one that takes them as they are.
 pub(super) fn repack_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
     if come_in_bulk(kernel) {
@@ -25,7 +28,8 @@ pub(super) fn repack_pays(kernel: &KernelInfo, problem: &Problem) -> bool {
     let work = elements.max(LEAST_D).saturating_mul(k.into());
     let copies = repack.elements(problem).saturating_mul(MULTIPLY_ADDS_A_COPY);
     // Of those that promote all need it.
+    let is_tiny = elements.saturating_mul(k.into()) < LEAST_WORK;
     repack.is_nothing()
         || problem.promoted
-        || work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH)
+        || (!is_tiny && work >= copies.saturating_add(MULTIPLY_ADDS_OF_A_LAUNCH))
 }

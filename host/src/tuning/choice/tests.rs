@@ -443,9 +443,10 @@ fn few_rows_and_columns_go_to_kernels_that_are_made_for_them() {
 /// shapes that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
-    const MEAN: f64 = 0.02;
-    // In f32 there are kernels for few columns whose times jump from one to the next.
-    let tenth_of = |types: Types| if types.factors == Dtype::F32 { 0.07 } else { 0.06 };
+    // In f32 there are kernels for few columns whose times jump from one to the next, and a sixth of the shapes is drawn
+    // at random, most of them small.
+    let most_of =
+        |types: Types| if types.factors == Dtype::F32 { (0.023, 0.075) } else { (0.02, 0.06) };
     for dtype in Dtype::ALL {
         assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
     }
@@ -459,10 +460,8 @@ fn shipped_shapes_are_predicted_from_the_others() {
             let mean = mean(&losses);
             let tenth = losses[losses.len() * 9 / 10];
             println!("{gpu}, {types}: {mean:.4} on average, one in ten {tenth:.3} or more");
-            assert!(
-                mean < MEAN && tenth < tenth_of(types),
-                "{gpu}, {types}: {mean:.4}, {tenth:.3}"
-            );
+            let (most, most_of_tenth) = most_of(types);
+            assert!(mean < most && tenth < most_of_tenth, "{gpu}, {types}: {mean:.4}, {tenth:.3}");
         }
         assert!(of_types > 0, "nobody has times of {types}");
     }
@@ -620,9 +619,10 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
                 // Some kernels of f32 have a transposed factor copied first, and others read it as it is: what that
                 // takes row-major factors do not tell. For few rows of a transposed B there are four kernels that
                 // row-major factors have none alike of.
-                (Dtype::F32, Layouts::NT, _) => [0.016, 0.0, 0.1],
-                (Dtype::F32, Layouts::TT, _) => [0.019, 0.0, 0.1],
-                (Dtype::F32, ..) => [0.01, 0.0, 0.1],
+                (Dtype::F32, Layouts::NT, _) => [0.024, 0.0, 0.1],
+                // More than half of these shapes were drawn at random, most of them small.
+                (Dtype::F32, Layouts::TT, _) => [0.05, 0.0, 0.16],
+                (Dtype::F32, ..) => [0.014, 0.0, 0.1],
                 (_, Layouts::NT, false) => [0.017, 0.016, 0.05],
                 (_, Layouts::NT, true) => [0.018, 0.023, 0.05],
                 _ => [0.01, 0.0, 0.0165],
@@ -671,7 +671,7 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
             assert!(errors.len() > 10, "{kind}: {} times", errors.len());
             // Those of f32 are for few rows, and have next to nothing in common with those that tell of them.
-            let most = if table.types().factors == Dtype::F32 { 0.14 } else { 0.07 };
+            let most = if table.types().factors == Dtype::F32 { 0.14 } else { 0.085 };
             assert!(mean(&squares).sqrt() < most, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
@@ -842,4 +842,45 @@ fn a_lookup_is_quick() {
     let most = (0..10).map(|_| multiplications()).min().unwrap();
     println!("{quickest:?}, with room for {most:?}");
     assert!(quickest < most, "{quickest:?}, which is more than {most:?}");
+}
+
+/// How much slower than the fastest of those that a device can run the rule's kernels are on the measured shapes of a
+/// table, as if it had no times.
+fn losses_by_rule(table: &Table, device: &DeviceInfo) -> Vec<f64> {
+    let loss = |entry: &Entry| {
+        let Shape { m, n, k, .. } = entry.shape;
+        let problem = Problem::packed(table.types(), (m, n, k), table.layouts());
+        let by_rule = crate::kernels::choose(&problem, device, None).unwrap().kernel;
+        let runs = |kernel: &'static KernelInfo| supports(kernel, &problem, device).is_ok();
+        let able = entry.times.iter().filter(|time| runs(time.kernel));
+        let fastest = able.map(|time| time.seconds).fold(f64::INFINITY, f64::min);
+        entry.seconds(by_rule).map(|seconds| seconds / fastest - 1.0)
+    };
+    let is_packed = |entry: &&Entry| {
+        let Shape { m, n, k, .. } = entry.shape;
+        entry.shape == Shape::packed_in(table.layouts(), table.types().factors, m, n, k)
+    };
+    table.entries().filter(is_packed).filter_map(loss).collect()
+}
+
+/// Where there are no times the rule is not far from the fastest either: on Hopper, and with the kernels that run on
+/// Ampere, whose times are a Hopper's here. Nowhere is it off by an order of magnitude: a kernel that takes K one by one
+/// needs a hundred times as long for a D of few elements and a deep K as one that shares it out.
+#[test]
+fn the_rule_is_not_far_from_the_fastest() {
+    for gpu in shipped::gpus() {
+        for table in shipped::tables(gpu) {
+            for (compute_capability, mean_of, most) in [((9, 0), 0.25, 5.5), ((8, 0), 0.2, 4.5)] {
+                let compute_capability = Some(compute_capability);
+                let device = DeviceInfo { compute_capability, ..h200() };
+                let losses = losses_by_rule(&table, &device);
+                let kind = format!("{gpu}, {} {}", table.types(), table.layouts());
+                let (mean, worst) =
+                    (mean(&losses), losses.iter().fold(0.0, |a, b| f64::max(a, *b)));
+                println!("{kind}, {compute_capability:?}: {} {mean:.3} {worst:.2}", losses.len());
+                assert!(2 * losses.len() > table.len(), "{kind}: {}", losses.len());
+                assert!(mean < mean_of && worst < most, "{kind}: {mean:.3}, {worst:.2}");
+            }
+        }
+    }
 }
