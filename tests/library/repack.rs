@@ -234,7 +234,8 @@ fn large_odd_products_are_repacked_by_themselves() {
         let (a, b) = (upload(size, depth, 1), upload(depth, size, 2));
         Gemm::new(&a, &b).run(&mut device.matrix(size, size).unwrap()).unwrap()
     };
-    let report = chosen(129, 131);
+    // What is less than this takes less time than a launch that copies.
+    let report = chosen(181, 131);
     assert_eq!(report.kernel.rung, Rung::Warpgroup);
     assert_eq!(report.repacked, Repack::new(1, 1));
     let report = chosen(129, 33);

@@ -9,6 +9,8 @@ use regemm_kernels::kernel::{Schedule, Summation, Tile};
 #[test]
 fn barriers_are_as_designed() {
     const SLICED: &[&str] = &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.sync"];
+    const SPECIALISED: &[&str] =
+        &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"];
     for module in modules() {
         let barrier = |word: &&str| word.starts_with("bar.") || word.starts_with("barrier.");
         let mut found: Vec<_> = module.words().filter(barrier).collect();
@@ -69,18 +71,17 @@ fn barriers_are_as_designed() {
             Rung::SplitK if module.kernel.boxes.is_some() => {
                 &["bar.sync", "bar.sync", "bar.warp.sync", "bar.warp.sync"]
             }
-            Rung::SplitK if module.kernel.producers > 0 => SLICED,
+            Rung::SplitK if module.kernel.depth_groups > 1 => SLICED,
+            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
+            // itself, and around the way of the sums through shared memory.
+            Rung::WarpSpecialised => SPECIALISED,
+            Rung::SplitK if module.kernel.producers > 0 => SPECIALISED,
             // Before the first slice, and before the last k of each.
             Rung::WarpTiled | Rung::SplitK => &["bar.sync"; 2],
             // Before the sums of groups are added up; and where slices come through shared memory, before each of them
             // and before the sums take their place.
             Rung::Skinny if module.kernel.tile.stages == 0 => &["bar.sync"],
             Rung::Skinny => &["bar.sync"; 3],
-            // Where the memory barriers are made, among the lanes that have read a stage, before the last and the last
-            // itself, and around the way of the sums through shared memory.
-            Rung::WarpSpecialised => {
-                &["bar.sync", "bar.warp.sync", "bar.warp.sync", "bar.sync", "bar.warp.sync"]
-            }
             // As one of these for what is left to others, whose consumers meet, and for what is stored, for which they
             // meet twice.
             Rung::StreamK => &[
