@@ -79,7 +79,7 @@ fn a_row_names_a_reducer_of_its_epilogue_where_k_is_split_and_there_alone() {
 #[test]
 fn every_tile_is_there_in_all_layouts_with_a_reducer() {
     let of_all = ["skinny_rows", "skinny_cols"];
-    let of_f32 = ["split_k", "split_sliced_k", "split_k16"];
+    let of_f32 = ["split_k", "split_sliced_k", "split_specialised", "split_k16"];
     // Those whose large factor lies along k.
     let staged = ["rows_nt", "rows_tt", "cols", "cols_nt"]
         .iter()

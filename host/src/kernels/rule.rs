@@ -359,9 +359,9 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
 /// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K
 ///    ([`Schedule::ClusterK`]) give half of the multiprocessors a block, nearly all in double precision, and none a
 ///    second one; and where D has fewer tiles still, or few rows or columns, the kernel among whose blocks K is split
-///    ([`Schedule::SplitK`]) and that [takes least](time_of_slices): multiply-adds, those outside of D among them, loads
-///    and the way of the slices' sums through memory. Those for few rows or columns are for all D of no more of their
-///    tiles than there are multiprocessors;
+///    ([`Schedule::SplitK`]) and that takes least: multiply-adds, those outside of D among them, loads and the way of
+///    the slices' sums through memory. Those for few rows or columns are for all D of no more of their tiles than there
+///    are multiprocessors;
 /// 3. else where D is tiny, or small and the product shallow, `naive` first: there is too little to reuse for shared
 ///    memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are

@@ -6,9 +6,9 @@
 //! Gain: at 512 1.07 times the speed of `split_k` and 1.51 times that of `sliced_k`, with the same tiles; at 1024,
 //! where there are tiles for all multiprocessors, `sliced_k` alone is faster (f32, H200).
 //!
-//! With a single group and the tiles of [`crate::ladder::warp_specialised`] (`split_specialised`) it is for some hundred
-//! rows of a deep product, of which there are too few such tiles. Their producers have twice the time to transpose B:
-//! 333 x 4096 x 14336 with a transposed B takes 894 us where `split_sliced_k` has 944.
+//! With a single group and the tiles of [`crate::ladder::warp_specialised`] (`split_specialised`) it is for some
+//! hundred rows of a deep product, of which there are too few such tiles. Their producers have twice the time to
+//! transpose B: 333 x 4096 x 14336 with a transposed B takes 894 us where `split_sliced_k` has 944.
 
 use crate::element::Element;
 use crate::epilogue::Epilogue;

@@ -443,8 +443,8 @@ fn few_rows_and_columns_go_to_kernels_that_are_made_for_them() {
 /// shapes that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
-    // In f32 there are kernels for few columns whose times jump from one to the next, and a sixth of the shapes is drawn
-    // at random, most of them small.
+    // In f32 there are kernels for few columns whose times jump from one to the next, and a sixth of the shapes is
+    // drawn at random, most of them small.
     let most_of =
         |types: Types| if types.factors == Dtype::F32 { (0.023, 0.075) } else { (0.02, 0.06) };
     for dtype in Dtype::ALL {
@@ -864,8 +864,8 @@ fn losses_by_rule(table: &Table, device: &DeviceInfo) -> Vec<f64> {
 }
 
 /// Where there are no times the rule is not far from the fastest either: on Hopper, and with the kernels that run on
-/// Ampere, whose times are a Hopper's here. Nowhere is it off by an order of magnitude: a kernel that takes K one by one
-/// needs a hundred times as long for a D of few elements and a deep K as one that shares it out.
+/// Ampere, whose times are a Hopper's here. Nowhere is it off by an order of magnitude: a kernel that takes K one by
+/// one needs a hundred times as long for a D of few elements and a deep K as one that shares it out.
 #[test]
 fn the_rule_is_not_far_from_the_fastest() {
     for gpu in shipped::gpus() {
