@@ -50,8 +50,8 @@ pub struct Arguments {
         conflicts_with_all = ["show", "clear"]
     )]
     types: Vec<Types>,
-    /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are. Of
-    /// shapes near none that was measured in `nn` times in others do not count
+    /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are.
+    /// Times in others than `nn` count beside 32 shapes that were measured in `nn`, or near one of fewer
     #[arg(
         long,
         value_name = "LAYOUTS",

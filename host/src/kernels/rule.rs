@@ -101,8 +101,9 @@ impl Order {
         // The larger a tile, the longer multiprocessors without one wait for the others.
         let on_tensor_cores = kernel.rung >= Rung::TensorCore && kernel.dtype != Dtype::F64;
         let enough = match area {
-            // One of them multiplies faster on tensor cores than half of all do without; in double precision no more
-            // than twice as fast.
+            // One of them multiplies faster on tensor cores than half of all do without. In double precision no more
+            // than twice as fast, but the smallest tiles without take K nearly as slowly as a thread alone; those that
+            // come in bulk are large.
             _ if on_tensor_cores || (is_double_tensor_core(kernel) && kernel.producers == 0) => 1,
             ..=SMALL_TILE => all.div_ceil(5),
             LARGE_TILE.. => nearly_all,
@@ -365,7 +366,8 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
 /// 3. else where D is tiny, or small and the product shallow, `naive` first: there is too little to reuse for shared
 ///    memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are
-///    small, nearly all if they are large, and any with tensor cores: those whose tiles lie mostly in D before others;
+///    small, nearly all if they are large, and any with tensor cores, but in double precision for tiles that come in
+///    bulk: those whose tiles lie mostly in D before others;
 ///    within it the largest tiles of which nearly every multiprocessor gets one, because they reuse most, else the
 ///    smallest;
 /// 5. else the kernel with the most tiles, because the smallest tiles leave the fewest multiprocessors idle.

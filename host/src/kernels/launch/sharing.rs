@@ -42,9 +42,9 @@ impl Sharing {
     /// As many slices as take the least time. Where a tile has room for many blocks that is as many as fill the device
     /// once, but none that loads too little.
     ///
-    /// Where it has room for few of them, as many would leave the rest of the device idle: 96 tiles of 264 blocks fill
-    /// 192 with two slices each. With eleven they fill it four times. Blocks of tensor cores multiply so fast that the
-    /// sums of more slices cost more than they gain, and those for few rows or columns wait for memory.
+    /// Where it has room for few of them, as many would leave the rest of the device idle: of 264 blocks that there is
+    /// room for 96 tiles in two slices take 192. In eleven they fill it four times. Blocks of tensor cores multiply so
+    /// fast that the sums of more slices cost more than they gain, and those for few rows or columns wait for memory.
     pub fn best(&self, kernel: &KernelInfo, problem: &Problem) -> u32 {
         let once = self.blocks.min(self.slices);
         let in_rounds = is_of_outer_products(kernel) && self.blocks < MOST_OF_ROUNDS;

@@ -24,6 +24,13 @@ const SEVERAL_TILES: u32 = 4;
 /// Slices of a skinny kernel's loop below which starting it takes longer than running it.
 const DEEP_FOR_SKINNY: u32 = 2;
 
+/// The part of a skinny tile, along its long side, that D must fill where it is small: of 64 columns 8.
+const PART_OF_TILE: u32 = 8;
+
+/// The part of a skinny kernel's step that K must fill there: its groups of threads take a value of k each, and with
+/// fewer most would have none.
+const PART_OF_STEP: u32 = 4;
+
 /// Whether a kernel is made for D as narrow as this, and K deep enough for its steps.
 pub(super) fn is_skinny(kernel: &KernelInfo, problem: &Problem, device: &DeviceInfo) -> bool {
     let Tile { bm, bn, bk, stages, .. } = kernel.tile;
@@ -45,9 +52,9 @@ pub(super) fn is_skinny(kernel: &KernelInfo, problem: &Problem, device: &DeviceI
     // However many rows and columns there are, tiles as small as these are the fastest where they are so few.
     let tiles = kernel.blocks(rows, cols).saturating_mul(problem.batch.into());
     let is_small = tiles <= u64::from(device.multiprocessors)
-        && (fills(8) || rows * cols < bm * bn)
+        && (fills(PART_OF_TILE) || rows * cols < bm * bn)
         && is_for_sides(kernel, rows, cols)
-        && problem.k >= bk / 4;
+        && problem.k >= bk / PART_OF_STEP;
     is_small || (fits && fills(1) && problem.k >= DEEP_FOR_SKINNY * bk)
 }
 
@@ -63,14 +70,17 @@ pub(super) fn time_of_slices(kernel: &KernelInfo, problem: &Problem, device: &De
     let busy = blocks.min(all);
     let a_load = MULTIPLY_ADDS_A_LOAD / 4 + MULTIPLY_ADDS_A_LOAD * 3 / 4 * busy / all;
     let depth = u64::from(k).div_ceil(slices).next_multiple_of(kernel.tile.bk.into());
-    let of_k = time_of_tiles(kernel, blocks.max(all), a_load).unsigned_abs() / all;
-    // Nor is the small factor in the caches where it is not small.
-    let again = match kernel.short_side {
-        Some(ShortSide::Rows) if m > kernel.tile.bm => u64::from(kernel.tile.bm),
-        Some(ShortSide::Cols) if n > kernel.tile.bn => u64::from(kernel.tile.bn),
+    // The small factor of a skinny product is loaded with the large one where it is not small.
+    let Tile { bm, bn, .. } = kernel.tile;
+    let also_loaded = match kernel.short_side {
+        Some(ShortSide::Rows) if m > bm => bm,
+        Some(ShortSide::Cols) if n > bn => bn,
         _ => 0,
     };
-    let of_k = of_k.saturating_add((a_load * again).saturating_mul(blocks.max(all)) / all);
+    let blocks = blocks.max(all);
+    let of_factor = (a_load * u64::from(also_loaded)).saturating_mul(blocks);
+    let of_tiles = time_of_tiles(kernel, blocks, a_load).unsigned_abs();
+    let of_k = of_tiles / all + of_factor / all;
     let elements = u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into());
     let sums = elements.saturating_mul(2 * MULTIPLY_ADDS_A_LOAD * slices) / all;
     i64::try_from(of_k.saturating_mul(depth).saturating_add(sums)).unwrap_or(i64::MAX / 4)

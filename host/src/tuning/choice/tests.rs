@@ -10,7 +10,7 @@ use super::super::table::{
 };
 use super::*;
 use crate::device::info::tests::h200;
-use crate::kernels::{Types, family_name, twin};
+use crate::kernels::{LaunchShape, Types, family_name, twin};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::Summation;
 
@@ -670,8 +670,13 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
             let squares = Vec::from_iter(errors.iter().map(|error| error * error));
             println!("{kind}: {} times, {:.3}", errors.len(), mean(&squares).sqrt());
             assert!(errors.len() > 10, "{kind}: {} times", errors.len());
-            // Those of f32 are for few rows, and have next to nothing in common with those that tell of them.
-            let most = if table.types().factors == Dtype::F32 { 0.14 } else { 0.085 };
+            // Those of f32 are for few rows, and have next to nothing in common with those that tell of them. In bf16
+            // shapes that were drawn at random are among them.
+            let most = match table.types().factors {
+                Dtype::F32 => 0.14,
+                Dtype::Bf16 => 0.085,
+                _ => 0.07,
+            };
             assert!(mean(&squares).sqrt() < most, "{kind}: {:.3}", mean(&squares).sqrt());
         }
     }
@@ -844,6 +849,34 @@ fn a_lookup_is_quick() {
     assert!(quickest < most, "{quickest:?}, which is more than {most:?}");
 }
 
+/// Of shapes that are far from all measured ones trends tell, where enough were measured for these: a deep K of few
+/// elements is shared by blocks.
+#[test]
+fn trends_tell_of_shapes_that_are_far_from_all() {
+    let extremes =
+        [(1, 1, 3_000_000), (3, 2, 500_000), (2_000_000, 2, 3), (3, 1_000_000, 2), (1, 1, 1)];
+    for types in Types::ALL {
+        let table = shipped::table(&h200().name, types).unwrap();
+        for (m, n, k) in extremes {
+            let problem = Problem::new(types, m, n, k);
+            let selection = choose_in(&table, &h200(), problem).unwrap();
+            let nearest = tuned(&selection).nearest;
+            let octaves = |a: u32, b: u32| (f64::from(a) / f64::from(b)).log2().abs();
+            let far = octaves(m, nearest.m) + octaves(n, nearest.n) + octaves(k, nearest.k);
+            assert!(far > 2.25, "{problem}: {nearest} is near");
+            let kernel = selection.kernel;
+            let [x, z] = LaunchShape::new(kernel, &problem, &h200(), None).main.unwrap();
+            let is_shared = kernel.cluster > 1 || u64::from(x) * u64::from(z) > kernel.blocks(m, n);
+            assert!(k < 100_000 || is_shared, "{selection}");
+        }
+        let few: Vec<_> = table.entries().take(20).cloned().collect();
+        let mut small = Table::new(types);
+        few.into_iter().for_each(|entry| small.insert(entry));
+        let problem = Problem::new(types, 1, 1, 3_000_000);
+        assert_eq!(choose_in(&small, &h200(), problem).unwrap_err(), NotTuned::NothingNear);
+    }
+}
+
 /// How much slower than the fastest of those that a device can run the rule's kernels are on the measured shapes of a
 /// table, as if it had no times.
 fn losses_by_rule(table: &Table, device: &DeviceInfo) -> Vec<f64> {
@@ -878,7 +911,7 @@ fn the_rule_is_not_far_from_the_fastest() {
                 let (mean, worst) =
                     (mean(&losses), losses.iter().fold(0.0, |a, b| f64::max(a, *b)));
                 println!("{kind}, {compute_capability:?}: {} {mean:.3} {worst:.2}", losses.len());
-                assert!(2 * losses.len() > table.len(), "{kind}: {}", losses.len());
+                assert!(3 * losses.len() >= 2 * table.len(), "{kind}: {}", losses.len());
                 assert!(mean < mean_of && worst < most, "{kind}: {mean:.3}, {worst:.2}");
             }
         }
