@@ -10,6 +10,7 @@ use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{FaultKind, Launch, SimError, Simulator};
 use cuda_std::{kernel, math, shared_array, thread, warp};
 use std::panic::catch_unwind;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 const SOURCE: &str = include_str!("execution.rs");
@@ -180,6 +181,30 @@ fn launches_at_the_same_time() {
             });
         }
     });
+}
+
+/// Launches in a pool and beside it, for each of which the same lock is held. None waits for threads of the pool, which
+/// may wait for the lock, nor does its own thread meanwhile begin another one.
+#[test]
+fn launches_wait_for_no_other_work_of_a_pool() {
+    const LONGEST: Duration = Duration::from_secs(120);
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let simulator = Simulator::new();
+        let lock = Mutex::new(());
+        let run = || {
+            let _held = lock.lock().unwrap();
+            let d = alloc::<u32>(&simulator, 400);
+            launch!(simulator, mark_block[(20, 20), 1, 0](d)).unwrap();
+            assert_eq!(download(&simulator, d, 400), Vec::from_iter(0..400));
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..50).for_each(|_| run()));
+            rayon::scope(|scope| (0..50).for_each(|_| scope.spawn(|_| run())));
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(LONGEST).expect("they wait for each other, or one has failed");
 }
 
 /// Blocks whose threads are all there for long enough that those of other blocks are, too.

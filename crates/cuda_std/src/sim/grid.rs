@@ -53,12 +53,16 @@ pub(super) unsafe fn run_grid(job: &Job<'_>, table: &Arc<Table>) -> Result<Count
         lock(&IDLE).append(&mut workers);
     };
 
-    if runners <= 1 {
-        run(0);
-    } else {
+    // In threads of its own: one of the caller's pool would do other work of that while it waits, such as a launch for
+    // which the caller holds what this one holds too.
+    std::thread::scope(|scope| {
         let run = &run;
-        rayon::scope(|scope| (0..runners).for_each(|n| scope.spawn(move |_| run(n))));
-    }
+        for runner in 1..runners {
+            // Where there can be no more threads those that are there run all blocks.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || run(runner));
+        }
+        run(0);
+    });
 
     let outcome: Outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     match outcome.error {

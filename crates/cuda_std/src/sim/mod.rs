@@ -29,9 +29,10 @@
 //!
 //! # How it runs
 //!
-//! The blocks of a grid, or its clusters, are spread over the threads of the current `rayon` pool. The threads of a
-//! block are coroutines that take turns on one host thread; they yield at barriers and at warp-collective operations.
-//! The order is always the same, so results, counters and faults are repeatable, however many host threads there are.
+//! The blocks of a grid, or its clusters, are spread over as many host threads as the current `rayon` pool has. The
+//! threads of a block are coroutines that take turns on one host thread; they yield at barriers and at warp-collective
+//! operations. The order is always the same, so results, counters and faults are repeatable, however many host threads
+//! there are.
 //! (Blocks that race with each other in global memory are the one exception: on a GPU their result is undefined as
 //! well.)
 //!
