@@ -34,6 +34,11 @@ fn main() {
     let mut trials = Vec::new();
     if let Ok(Ok(device)) = &gpu {
         for (name, mode) in MODES {
+            let of_two = device.clone();
+            trials.push(Trial::test(format!("cuda:0::two_streams_{name}"), move || {
+                two_streams_of_a_graph_are_in_order(&of_two, mode)
+                    .map_err(|error| Failed::from(error.to_string()))
+            }));
             let device = device.clone();
             trials.push(Trial::test(format!("cuda:0::{name}"), move || {
                 graphs_give_the_bits_of_calls(&device, mode)
@@ -381,6 +386,41 @@ fn products(device: &Device) -> regemm::Result<Vec<Box<dyn Product>>> {
         }
     }
     Ok(products)
+}
+
+/// Products on two streams, each of the result of the one before: the second stream comes into the capture by waiting
+/// for an event of it, and the library puts all of them in order.
+fn two_streams_of_a_graph_are_in_order(device: &Device, mode: c_int) -> Outcome<()> {
+    const SIZE: usize = 512;
+    let matrix = || device.matrix::<f32>(SIZE, SIZE);
+    let (one, two) = (device.stream()?, device.stream()?);
+    let mut x = device.zeros::<f32>(SIZE, SIZE)?;
+    let mut results = [[matrix()?, matrix()?, matrix()?], [matrix()?, matrix()?, matrix()?]];
+    let enqueue = |x: &Matrix<f32>, [h, y, z]: &mut [Matrix<f32>; 3]| -> Outcome<()> {
+        let exact = |a, b| Gemm::new(a, b).precision(Precision::Exact);
+        exact(x, x).enqueue(&one, &mut *h)?;
+        exact(&*h, x).enqueue(&two, &mut *y)?;
+        exact(&*y, &*h).enqueue(&one, z)?;
+        Ok(())
+    };
+    enqueue(&x, &mut results[0])?;
+    device.synchronize()?;
+    let graphs = Graphs::load()?;
+    let graph = graphs.capture(&one, mode, || {
+        two.wait(&one.record()?)?;
+        enqueue(&x, &mut results[0])
+    })?;
+    let values = random_matrix::<f32>(&mut rng(1, 0), SIZE, SIZE, Distribution::Normal);
+    x.copy_from(&values.view())?;
+    graph.launch(&one)?;
+    enqueue(&x, &mut results[1])?;
+    for [graph, direct] in [0, 1, 2].map(|i| [&results[0][i], &results[1][i]]) {
+        let (graph, direct) = (graph.to_vec()?, direct.to_vec()?);
+        if bits(&graph) != bits(&direct) || direct.iter().all(|&x| x == 0.0) {
+            return Err("the graph's products are not those of the calls".into());
+        }
+    }
+    graph.destroy(&one)
 }
 
 /// All products in one graph, which is launched twice, with other factors each time.

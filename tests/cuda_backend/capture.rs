@@ -129,6 +129,44 @@ fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
     });
 }
 
+/// A stream that waits for an event of a capture comes into it. From there on products of both that depend on each other
+/// are put in order in the graph, without a wait that the caller asks for.
+#[test]
+fn products_on_streams_of_one_capture_are_put_in_order() {
+    let name = "capture::products_on_streams_of_one_capture_are_put_in_order";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let [one, two, other] = [0; 3].map(|_| device.stream().unwrap());
+        let (x, w) = (matrix(&device), matrix(&device));
+        let [mut h, mut y, mut z] = [0; 3].map(|_| matrix(&device));
+        let number = |stream: &Stream| {
+            let raw = stream.with_cuda_handle(|raw| raw as usize).unwrap();
+            format!("stream {}", raw.unwrap())
+        };
+        let [of_one, of_two] = [&one, &two].map(number);
+        // The kernel is loaded.
+        let mut spare = matrix(&device);
+        enqueue(&other, &x, &w, &mut spare);
+        let mut log = Log::new(path);
+        capture(&one, || {
+            two.wait(&one.record().unwrap()).unwrap();
+            log.next();
+            enqueue(&one, &x, &w, &mut h);
+            enqueue(&two, &h, &w, &mut y);
+            let waits = format!("{of_two} waits for {of_one}");
+            assert_eq!(count(&log.next(), &waits), 1);
+            enqueue(&one, &y, &h, &mut z);
+            let waits = format!("{of_one} waits for {of_two}");
+            assert_eq!(count(&log.next(), &waits), 1);
+            // Others know nothing of it.
+            let error = Gemm::new(&z, &w).kernel(kernel()).enqueue(&other, &mut spare);
+            assert!(matches!(error.unwrap_err(), Error::Capturing { .. }));
+        });
+        enqueue(&one, &z, &w, &mut y);
+        y.to_vec().unwrap();
+    });
+}
+
 /// Another thread may know nothing of a capture, which may begin at any moment. What is asked for then is refused, and
 /// not spoilt for ever.
 #[test]

@@ -72,6 +72,11 @@ pub type LaunchKernelEx = unsafe extern "C" fn(
 pub type StreamIsCapturing =
     unsafe extern "C" fn(stream: *mut c_void, capture_status: *mut i32) -> i32;
 
+/// `cuStreamGetCaptureInfo` (CUDA 10.1): writes the `CUstreamCaptureStatus` of a stream and, where it is being captured,
+/// a number that all streams of the same capture have.
+pub type StreamGetCaptureInfo =
+    unsafe extern "C" fn(stream: *mut c_void, capture_status: *mut i32, id: *mut u64) -> i32;
+
 /// `CU_STREAM_CAPTURE_STATUS_NONE`
 pub const STREAM_CAPTURE_STATUS_NONE: i32 = 0;
 
@@ -101,6 +106,13 @@ pub fn stream_is_capturing() -> Option<StreamIsCapturing> {
     let function = lookup("cuStreamIsCapturing")?;
     // SAFETY: the driver's function of this name has this signature.
     Some(unsafe { transmute::<*mut c_void, StreamIsCapturing>(function.as_ptr()) })
+}
+
+/// The driver's `cuStreamGetCaptureInfo`.
+pub fn stream_get_capture_info() -> Option<StreamGetCaptureInfo> {
+    let function = lookup("cuStreamGetCaptureInfo")?;
+    // SAFETY: the driver's function of this name has this signature.
+    Some(unsafe { transmute::<*mut c_void, StreamGetCaptureInfo>(function.as_ptr()) })
 }
 
 /// The driver's `cuThreadExchangeStreamCaptureMode`.

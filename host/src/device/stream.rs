@@ -42,7 +42,8 @@ use std::time::Duration;
 ///    later product on the stream needs a larger one, or the stream is dropped. But it is never given back before, and
 ///    other work on the stream uses it as well, so that the graph must not run beside that.
 /// 3. *Synchronise other streams* that use the same matrices: a graph cannot wait for work outside of it, and the
-///    product is refused in the same way.
+///    product is refused in the same way. Streams that have [come into the capture](Stream::wait) are put in order by
+///    the library as ever.
 /// 4. Capture: begin, `enqueue`, end. Nothing else: making, reading, writing or dropping a matrix
 ///    allocates, copies or frees, which the driver answers with an error, and with the loss of the capture.
 ///
@@ -70,6 +71,10 @@ impl Stream {
     /// All that is said of [streams](Stream) goes for it. Work that others put on it before and after is in order with
     /// what this library puts there, as on any stream. Dropping the `Stream` leaves the driver's stream as it is.
     ///
+    /// Make one for each of the other's streams and keep it: its workspace, and what was warmed up before a capture,
+    /// belong to the `Stream` and not to the handle, and work of two `Stream`s with the same handle is put in order like
+    /// that of two streams.
+    ///
     /// # Errors
     /// [`Error::NotCuda`] on the simulator, which has no such streams.
     ///
@@ -80,15 +85,36 @@ impl Stream {
     ///
     /// # Examples
     /// ```no_run
-    /// use regemm::{Device, Error, Gemm, Matrix, Stream};
+    /// use regemm::{Device, Error, Gemm, MatrixView, MatrixViewMut, Stream};
     /// use std::ffi::c_void;
     ///
-    /// /// Puts `D = A * A` on the stream that a framework computes on.
-    /// fn square(handle: *mut c_void, a: &Matrix<f32>, d: &mut Matrix<f32>) -> Result<(), Error> {
-    ///     // SAFETY: the framework's stream lives until the program ends.
-    ///     let stream = unsafe { Stream::from_cuda_handle(a.device(), handle)? };
-    ///     Gemm::new(a, a).enqueue(&stream, d)?;
-    ///     Ok(())
+    /// /// Products on the stream that a framework computes on, of its own matrices.
+    /// struct Products {
+    ///     device: Device,
+    ///     stream: Stream,
+    /// }
+    ///
+    /// impl Products {
+    ///     /// Made once for a stream.
+    ///     fn on(handle: *mut c_void) -> Result<Products, Error> {
+    ///         let device = Device::cuda(0)?;
+    ///         // SAFETY: the framework's stream lives until the program ends.
+    ///         let stream = unsafe { Stream::from_cuda_handle(&device, handle)? };
+    ///         Ok(Products { device, stream })
+    ///     }
+    ///
+    ///     /// Puts `D = A * A` on the stream, of matrices of `n x n` elements at these addresses.
+    ///     ///
+    ///     /// # Safety
+    ///     /// The addresses are of such matrices, whose memory is written, read and given back in the stream's order.
+    ///     unsafe fn square(&self, n: usize, a: u64, d: u64) -> Result<(), Error> {
+    ///         // SAFETY: as promised by the caller.
+    ///         let a = unsafe { MatrixView::<f32>::from_raw(&self.device, a, n, n, n)? };
+    ///         // SAFETY: as above.
+    ///         let d = unsafe { MatrixViewMut::<f32>::from_raw(&self.device, d, n, n, n)? };
+    ///         Gemm::new(a, a).enqueue(&self.stream, d)?;
+    ///         Ok(())
+    ///     }
     /// }
     /// ```
     pub unsafe fn from_cuda_handle(
@@ -132,7 +158,8 @@ impl Stream {
     /// stream; waits for nothing itself. What this library puts on streams needs that only where matrices are not all
     /// that it depends on.
     ///
-    /// While the stream is being captured in a graph the event must be of the same capture.
+    /// While the stream is being captured in a graph the event must be of the same capture; a stream that is not, and
+    /// waits for an event of a capture, comes into it.
     ///
     /// # Examples
     /// ```

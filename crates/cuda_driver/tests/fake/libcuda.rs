@@ -64,12 +64,20 @@ struct State {
     contexts: usize,
     /// The stream that is being captured in a graph.
     capturing: Option<usize>,
+    /// Others that have waited for an event of the capture.
+    joined: Vec<usize>,
     /// Whether the capture is lost, because something was asked that a graph cannot hold.
     is_capture_lost: bool,
     /// Whether a kernel was launched that is at fault.
     is_faulty: bool,
     /// Whether the only thread may do what a graph cannot hold on other streams meanwhile.
     is_relaxed: bool,
+}
+
+impl State {
+    fn is_capturing(&self, stream: usize) -> bool {
+        self.capturing == Some(stream) || self.joined.contains(&stream)
+    }
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);

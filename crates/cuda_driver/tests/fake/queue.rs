@@ -38,12 +38,19 @@ pub extern "C" fn cuStreamSynchronize(stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) -> i32 {
-    if spoils_capture() {
-        return CAPTURE_UNSUPPORTED;
-    }
     let on = with!(|state| state.events[&event].0);
     log(format!("stream {stream} waits for stream {on}"));
-    SUCCESS
+    with!(|state| {
+        match (state.is_capturing(stream), state.captured_events.contains(&event)) {
+            (false, true) => state.joined.push(stream),
+            (true, false) => {
+                state.is_capture_lost = true;
+                return CAPTURE_UNSUPPORTED;
+            }
+            _ => {}
+        }
+        SUCCESS
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -69,7 +76,7 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> i32 {
         cuStreamBeginCapture_v2(stream, 0);
     }
     // The driver allows it; but the event then belongs to the graph and tells nothing about the stream.
-    if with!(|state| state.capturing == Some(stream)) {
+    if with!(|state| state.is_capturing(stream)) {
         log(format!("event captured on stream {stream}"));
         with!(|state| state.captured_events.insert(event));
     } else {
@@ -146,6 +153,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
     if with!(|state| state.capturing.take() != Some(stream)) {
         return INVALID_VALUE;
     }
+    with!(|state| state.joined.clear());
     if with!(|state| state.is_capture_lost) {
         unsafe { *graph = 0 };
         return CAPTURE_INVALIDATED;
@@ -157,8 +165,23 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut i32) -> i32 {
     call("cuStreamIsCapturing");
-    unsafe { *status = i32::from(with!(|state| state.capturing == Some(stream))) };
+    unsafe { *status = i32::from(with!(|state| state.is_capturing(stream))) };
     answer("FAKE_CUDA_IS_CAPTURING")
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetCaptureInfo(
+    stream: usize,
+    status: *mut i32,
+    id: *mut u64,
+) -> i32 {
+    call("cuStreamGetCaptureInfo");
+    with!(|state| unsafe {
+        *status = i32::from(state.is_capturing(stream));
+        // That of the stream where it began.
+        *id = state.capturing.unwrap_or_default() as u64;
+    });
+    SUCCESS
 }
 
 #[unsafe(no_mangle)]

@@ -5,7 +5,9 @@
 
 use super::context::{Bound, check_code};
 use crate::error::{Error, Result};
-use cuda_driver::newer::{self, StreamIsCapturing, ThreadExchangeStreamCaptureMode};
+use cuda_driver::newer::{
+    self, StreamGetCaptureInfo, StreamIsCapturing, ThreadExchangeStreamCaptureMode,
+};
 use cust::sys;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -13,6 +15,8 @@ use std::sync::LazyLock;
 /// The driver's functions, looked up once.
 static IS_CAPTURING: LazyLock<Option<StreamIsCapturing>> =
     LazyLock::new(newer::stream_is_capturing);
+static CAPTURE_INFO: LazyLock<Option<StreamGetCaptureInfo>> =
+    LazyLock::new(newer::stream_get_capture_info);
 static EXCHANGE_MODE: LazyLock<Option<ThreadExchangeStreamCaptureMode>> =
     LazyLock::new(newer::thread_exchange_stream_capture_mode);
 
@@ -32,6 +36,20 @@ pub(super) fn is_captured(stream: sys::CUstream, _bound: &Bound<'_>) -> Result<b
     // SAFETY: the stream lives, and the pointer is to a local.
     check_code("cuStreamIsCapturing", unsafe { is_capturing(stream.cast(), &mut status) })?;
     Ok(status != newer::STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Whether two streams, which live, are being captured in the same graph.
+pub(super) fn are_together(streams: [sys::CUstream; 2], _bound: &Bound<'_>) -> Result<bool> {
+    let Some(info) = *CAPTURE_INFO else { return Ok(false) };
+    let id_of = |stream: sys::CUstream| {
+        let (mut status, mut id) = (newer::STREAM_CAPTURE_STATUS_NONE, 0);
+        // SAFETY: the stream lives, and the pointers are to locals.
+        let code = unsafe { info(stream.cast(), &mut status, &mut id) };
+        check_code("cuStreamGetCaptureInfo", code)?;
+        Ok::<_, Error>((status != newer::STREAM_CAPTURE_STATUS_NONE).then_some(id))
+    };
+    let [one, other] = [id_of(streams[0])?, id_of(streams[1])?];
+    Ok(one.is_some() && one == other)
 }
 
 /// An error where a stream, which lives, is being captured.

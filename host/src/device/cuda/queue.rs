@@ -144,8 +144,12 @@ impl CudaStream {
         capture::refuse(self.raw(), needed, remedy, &self.context().bind()?)
     }
 
-    /// Makes later work on this stream wait for a point on another.
+    /// Makes later work on this stream wait for a point on another. Of two streams that are being captured in the same
+    /// graph that is an edge of it.
     pub fn wait_for(&self, point: &Point) -> Result<()> {
+        if let Some(event) = point.queue.event_in_capture_with(self.raw(), self.context())? {
+            return self.wait_for_event(&event);
+        }
         self.refuse_capture(
             "waiting for another stream",
             "synchronise the stream whose work uses the same matrix before the capture begins",
@@ -220,6 +224,24 @@ impl Queue {
         let event = Arc::new(event);
         latest.event = Some((launches, Arc::clone(&event)));
         Ok(event)
+    }
+
+    /// An event after all work on the stream so far, where that is being captured in the same graph as another one. The
+    /// graph holds it, so that nobody else can ask or wait for it.
+    fn event_in_capture_with(
+        &self,
+        other: sys::CUstream,
+        context: &Arc<Context>,
+    ) -> Result<Option<CudaEvent>> {
+        let bound = context.bind()?;
+        let latest = self.latest();
+        if latest.is_last || !capture::are_together([self.raw, other], &bound)? {
+            return Ok(None);
+        }
+        let mut event = CudaEvent::untimed(&self.context, &bound)?;
+        event.is_reusable = false;
+        self.record(&event, &bound)?;
+        Ok(Some(event))
     }
 
     /// An error where the stream is being captured: an event that a graph holds could never be asked or waited for
