@@ -164,6 +164,7 @@ pub struct Gemm<'a, T: Element, D: Element = T> {
     slices: Option<u32>,
     workspace: Option<&'a Workspace>,
     epilogue_operands: Vec<Region<'a>>,
+    epilogue_results: Vec<Region<'a>>,
 }
 
 impl<'a, T: Element> Gemm<'a, T> {
@@ -193,6 +194,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slices: None,
             workspace: None,
             epilogue_operands: Vec::new(),
+            epilogue_results: Vec::new(),
         }
     }
 
@@ -318,11 +320,12 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
 
     /// The memory that the product needs besides its operands, as it is now, with the kernel that is chosen for it. The
     /// choice is made as for the product itself: with [`Tuning::FirstUse`](crate::tuning::Tuning::FirstUse) the first
-    /// one of a shape measures kernels.
+    /// one of a shape measures kernels. For a kernel of your own there is [`Gemm::workspace_size_custom`].
     ///
     /// # Errors
     /// As for [`Gemm::run`], as far as the operands are concerned.
     pub fn workspace_size<'d>(&self, d: impl Into<Target<'d, D>>) -> Result<WorkspaceSize> {
+        self.check_no_custom_parts()?;
         let d = d.into();
         let problem = validate::problem(self, &d, self.in_precision())?;
         let selection = self.select(&problem, &d, None)?;
@@ -359,13 +362,19 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self.start(&d.into(), Some(stream))
     }
 
-    fn start(&self, d: &Target<'_, D>, stream: Option<&Stream>) -> Result<Report> {
-        if !self.epilogue_operands.is_empty() {
-            return Err(Error::CustomEpilogue {
-                part: "operands of a custom epilogue",
-                remedy: "run them with a custom kernel",
-            });
+    /// An error where something is named that only a custom epilogue uses.
+    fn check_no_custom_parts(&self) -> Result<()> {
+        if self.epilogue_operands.is_empty() && self.epilogue_results.is_empty() {
+            return Ok(());
         }
+        Err(Error::CustomEpilogue {
+            part: "operands of a custom epilogue",
+            remedy: "run them with a custom kernel",
+        })
+    }
+
+    fn start(&self, d: &Target<'_, D>, stream: Option<&Stream>) -> Result<Report> {
+        self.check_no_custom_parts()?;
         let problem = validate::problem(self, d, self.in_precision())?;
         validate::stream(self, stream)?;
         let selection = self.select(&problem, d, stream)?;

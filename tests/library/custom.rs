@@ -5,15 +5,16 @@ use cuda_std::memory::GlobalPtr;
 use regemm::ndarray::Array3;
 use regemm::{
     Activation, Computed, CustomKernel, Device, Epilogue, Error, Gemm, KernelChoice, Layouts,
-    Linear, Precision, bf16,
+    Linear, Precision, WorkspaceSize, bf16,
 };
-use regemm_kernels::gemm_kernels;
 use regemm_kernels::ladder::naive::Naive;
+use regemm_kernels::ladder::split_k::SplitK;
 use regemm_kernels::ladder::tiled::Tiled;
 use regemm_kernels::layout::{Nn, Nt, Tn};
 use regemm_kernels::swapped::SwapAB;
 use regemm_kernels::warp::tensor_core::TensorCore;
 use regemm_kernels::warpgroup::Warpgroup;
+use regemm_kernels::{gemm_kernels, reducers};
 
 /// `min(sum, limit[col])`, with limits of its own for each product of a batch.
 #[repr(C)]
@@ -40,6 +41,18 @@ gemm_kernels! {
     KERNELS:
     capped_f32 = Naive<f32, 8, 8>, epilogue = Capped, min_blocks = 1;
     capped_tn_f32 = Tiled<f32, 16, Tn>, epilogue = Capped, min_blocks = 1;
+}
+
+reducers! {
+    /// The second launch of a kernel whose blocks share K.
+    REDUCERS:
+    reduce_capped_f32 = f32, epilogue = Capped;
+}
+
+gemm_kernels! {
+    /// One whose blocks share K.
+    SPLIT:
+    capped_split_f32 = SplitK<f32, 16, 256, 16, 4, 8, 3>, epilogue = Capped, min_blocks = 1, reducer = reduce_capped_f32;
 }
 
 /// `sum * scales[col] + row`.
@@ -208,6 +221,78 @@ fn parts_that_the_epilogue_would_ignore_are_refused() {
         assert!(error.to_string().contains(part), "{error}");
     }
     let error = gemm().epilogue_reads_matrix(&a).run(&mut d).unwrap_err();
+    assert!(matches!(error, Error::CustomEpilogue { .. }), "{error}");
+}
+
+/// What is needed besides the operands can be asked for, and given; and only of who runs it.
+#[test]
+fn the_users_own_has_a_workspace_of_its_own_size() {
+    let device = Device::sim();
+    let (a, b) = (integers(16, 300, 1), integers(300, 40, 2));
+    let (da, db) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let limits = device.vector(&[3.0f32; 40]).unwrap();
+    let mut d = device.matrix(16, 40).unwrap();
+    let epilogue = Capped { limits: GlobalPtr::from_address(limits.address()), stride: 0 };
+    // SAFETY: a row of the table above, whose epilogue is this one; the simulator needs no PTX.
+    let kernel = unsafe { CustomKernel::<f32, Capped>::new(&SPLIT[0], &[]) }.unwrap();
+    let gemm = Gemm::new(&da, &db).epilogue_reads_vector(&limits);
+    let size = gemm.workspace_size_custom(&kernel, &mut d).unwrap();
+    assert!(size.partial_bytes > 0, "{size:?}");
+    let error = gemm.workspace_size(&mut d).unwrap_err();
+    assert!(matches!(error, Error::CustomEpilogue { .. }), "{error}");
+
+    let too_small =
+        device.workspace(WorkspaceSize { partial_bytes: size.partial_bytes - 1, ..size });
+    let too_small = too_small.unwrap();
+    // SAFETY: there are as many limits as columns.
+    let refused =
+        unsafe { gemm.clone().workspace(&too_small).run_custom(&kernel, epilogue, &mut d) };
+    assert!(matches!(refused.unwrap_err(), Error::WorkspaceTooSmall { .. }));
+    let workspace = device.workspace(size).unwrap();
+    // SAFETY: as above.
+    unsafe { gemm.workspace(&workspace).run_custom(&kernel, epilogue, &mut d) }.unwrap();
+    assert_eq!(d.to_array().unwrap(), expected(&a.view(), &b.view()).mapv(|x| x.min(3.0)));
+}
+
+/// `max(sum, 0)`, where the sum goes to a matrix of its own.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Kept {
+    sums: GlobalPtr<f32>,
+    ld: u64,
+}
+
+impl Epilogue<f32> for Kept {
+    unsafe fn apply(&self, sum: f32, row: u32, col: u32) -> f32 {
+        // SAFETY: there is an element for each of D.
+        unsafe { self.sums.add(u64::from(row) * self.ld + u64::from(col)).store(sum) };
+        sum.max(0.0)
+    }
+}
+
+gemm_kernels! {
+    /// Those that keep sums.
+    KEEPING:
+    kept_f32 = Tiled<f32, 16>, epilogue = Kept, min_blocks = 1;
+}
+
+#[test]
+fn an_epilogue_may_write_besides_d() {
+    let device = Device::sim();
+    let (a, b) = (integers(20, 30, 1), integers(30, 25, 2));
+    let (da, db) = (device.upload(&a.view()).unwrap(), device.upload(&b.view()).unwrap());
+    let mut sums = device.matrix::<f32>(20, 25).unwrap();
+    let mut d = device.matrix(20, 25).unwrap();
+    let epilogue = Kept { sums: GlobalPtr::from_address(sums.address()), ld: 25 };
+    // SAFETY: a row of the table above, whose epilogue is this one; the simulator needs no PTX.
+    let kernel = unsafe { CustomKernel::<f32, Kept>::new(&KEEPING[0], &[]) }.unwrap();
+    let gemm = Gemm::new(&da, &db).epilogue_writes_matrix(&mut sums);
+    // SAFETY: there is a sum for each element of D, and nobody else uses them.
+    unsafe { gemm.run_custom(&kernel, epilogue, &mut d) }.unwrap();
+    let expected = expected(&a.view(), &b.view());
+    assert_eq!(sums.to_array().unwrap(), expected);
+    assert_eq!(d.to_array().unwrap(), expected.mapv(|x| x.max(0.0)));
+    let error = Gemm::new(&da, &db).epilogue_writes_matrix(&mut sums).run(&mut d).unwrap_err();
     assert!(matches!(error, Error::CustomEpilogue { .. }), "{error}");
 }
 

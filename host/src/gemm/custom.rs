@@ -15,6 +15,7 @@ use super::{Gemm, Report, validate};
 use crate::device::ptx::PtxModule;
 use crate::device::report::KernelReport;
 use crate::device::stream::Stream;
+use crate::device::workspace::WorkspaceSize;
 use crate::device::{Device, KernelSource};
 use crate::error::{Error, Result};
 use crate::kernels::{self, Types, Why};
@@ -116,6 +117,34 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         self
     }
 
+    /// Names a matrix or batch that the custom epilogue writes besides D through an address in it, such as what an
+    /// activation was applied to: so that its work is ordered after all other work on it, and who reads it waits. An
+    /// epilogue is applied to each element of D once; it may write what belongs to that element, and read nothing that
+    /// it writes for others.
+    pub fn epilogue_writes_matrix<U: Element>(mut self, matrix: impl Into<Target<'a, U>>) -> Self {
+        self.epilogue_results.push(matrix.into().first.region());
+        self
+    }
+
+    /// Names a vector that the custom epilogue writes: see [`Gemm::epilogue_writes_matrix`].
+    pub fn epilogue_writes_vector<U: Element>(mut self, vector: &'a mut Vector<U>) -> Self {
+        self.epilogue_results.push(vector.buffer().into());
+        self
+    }
+
+    /// The memory that the product needs besides its operands with a kernel of the user's own: see
+    /// [`Gemm::workspace_size`].
+    ///
+    /// # Errors
+    /// As for [`Gemm::run_custom`], as far as operands and kernel are concerned.
+    pub fn workspace_size_custom<'d, E: Epilogue<D>>(
+        &self,
+        kernel: &CustomKernel<T, E, D>,
+        d: impl Into<Target<'d, D>>,
+    ) -> Result<WorkspaceSize> {
+        Ok(self.plan_custom(kernel, &d.into())?.shape().1)
+    }
+
     /// Computes `D = epilogue(A * B)` with a kernel of the user's own and waits for it.
     ///
     /// # Errors
@@ -123,8 +152,10 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// precision was set, which are for the epilogue or the kernel to say.
     ///
     /// # Safety
-    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads there. An
-    /// epilogue without addresses needs nothing.
+    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads and writes
+    /// there, and that nobody else writes, or reads where it writes, at the same time: work on matrices and vectors that
+    /// are named ([`Gemm::epilogue_reads_matrix`], [`Gemm::epilogue_writes_matrix`]) is put in order. An epilogue
+    /// without addresses needs nothing.
     pub unsafe fn run_custom<'d, E: Epilogue<D>>(
         self,
         kernel: &CustomKernel<T, E, D>,
@@ -141,8 +172,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// As for [`Gemm::run_custom`].
     ///
     /// # Safety
-    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named by
-    /// [`Gemm::epilogue_reads_matrix`] and [`Gemm::epilogue_reads_vector`] stays valid so long by itself.
+    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named stays valid so
+    /// long by itself.
     pub unsafe fn enqueue_custom<'d, E: Epilogue<D>>(
         self,
         stream: &Stream,
@@ -163,11 +194,23 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
         d: &Target<'_, D>,
         stream: Option<&Stream>,
     ) -> Result<Report> {
+        validate::stream(self, stream)?;
+        let plan = self.plan_custom(kernel, d)?;
+        // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
+        // epilogue is the caller's promise.
+        unsafe { execute(&plan, epilogue, (d, None), stream) }
+    }
+
+    /// All that a launch needs to know.
+    fn plan_custom<E: Epilogue<D>>(
+        &self,
+        kernel: &CustomKernel<T, E, D>,
+        d: &Target<'_, D>,
+    ) -> Result<Plan<'a, T>> {
         validate::no_linear_parts(self)?;
         let problem = validate::problem(self, d, Precision::Exact)?;
-        validate::stream(self, stream)?;
         kernels::supports(kernel.info(), &problem, self.device().info())?;
-        let plan = Plan {
+        Ok(Plan {
             kernel: kernel.source(),
             why: Why::Custom,
             problem,
@@ -179,9 +222,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slices: self.slices,
             workspace: self.workspace,
             epilogue_operands: self.epilogue_operands.clone(),
-        };
-        // SAFETY: the operands are checked; the kernel keeps the contract, as was promised when it was made, and the
-        // epilogue is the caller's promise.
-        unsafe { execute(&plan, epilogue, (d, None), stream) }
+            epilogue_results: self.epilogue_results.clone(),
+        })
     }
 }

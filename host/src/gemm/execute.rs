@@ -41,6 +41,8 @@ pub(super) struct Plan<'a, T: Element> {
     pub workspace: Option<&'a Workspace>,
     /// Memory that the epilogue reads.
     pub epilogue_operands: Vec<Region<'a>>,
+    /// Memory that the epilogue writes besides D.
+    pub epilogue_results: Vec<Region<'a>>,
 }
 
 /// Runs or enqueues the kernel, and what is launched before and after it, once for as many products as a grid can have;
@@ -89,12 +91,17 @@ unsafe fn execute_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D
     let mut workspace = plan.a.device().hold_workspace(size, plan.workspace, stream)?;
     let begun = Cell::default();
     let held = (&shape, &workspace, &begun);
+    // Others do not touch the record before the work that is put on the stream here is remembered.
+    let _recording = plan.record.map(PrecisionRecord::hold);
     // SAFETY: as promised by the caller.
     let launched =
         unsafe { launch_prepared::<T, F, E, D>(plan, epilogue, results, stream, held, report) };
     // What is refused before anything runs leaves nothing behind.
     if launched.is_err() && begun.get() {
         workspace.spoil();
+        if let Some(record) = plan.record {
+            record.forget();
+        }
     }
     launched
 }
@@ -114,8 +121,6 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
 ) -> Result<Report> {
     let Problem { m, n, k, batch, .. } = plan.problem;
     let (kernel, device) = (plan.kernel.info, plan.a.device());
-    // Others do not touch the record before the work that is put on the stream here is remembered.
-    let _recording = plan.record.map(PrecisionRecord::hold);
     let exactly = plan
         .if_marked
         .map(|exact| Exactly::new(exact, shape, &plan.problem, device, workspace, plan.record));
@@ -161,6 +166,7 @@ unsafe fn launch_prepared<'a, T: Element, F: Prepared<'a, T>, E: Epilogue<D>, D:
     let notes = notes.transpose()?.map(Region::from);
     let mut writes = SmallVec::<[Region; 4]>::from_iter([d.first.region()]);
     writes.extend(notes.into_iter().chain(of_workspace));
+    writes.extend(plan.epilogue_results.iter().copied());
     for first in (0..batch).step_by(MAX_PRODUCTS as usize) {
         let products = MAX_PRODUCTS.min(batch - first);
         let parts = (first, products);

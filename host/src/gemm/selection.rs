@@ -115,6 +115,7 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
             slices: self.slices,
             workspace: self.workspace,
             epilogue_operands,
+            epilogue_results: Vec::new(),
         }
     }
 

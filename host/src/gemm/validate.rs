@@ -82,7 +82,7 @@ fn devices<T: Element, D: Element>(gemm: &Gemm<'_, T, D>, d: &Target<'_, D>) -> 
     if let Some((_, bias)) = gemm.bias {
         same_device(gemm, Operand::Bias, bias.first.device())?;
     }
-    for operand in &gemm.epilogue_operands {
+    for operand in gemm.epilogue_operands.iter().chain(&gemm.epilogue_results) {
         same_device(gemm, Operand::EpilogueOperand, operand.device())?;
     }
     if let Some(workspace) = gemm.workspace {

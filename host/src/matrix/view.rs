@@ -265,11 +265,15 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin
     /// `ld` elements apart.
     ///
-    /// - It stays so for `'a`, and until the work that was enqueued with this view is done: its owner synchronises the
-    ///   stream or the device before he gives it back.
-    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. The
-    ///   library cannot put other work in order with its own, neither that of another library nor that on a [`Matrix`]
-    ///   which owns the memory: whatever of it writes this memory must be done before the view is made.
+    /// - It stays so for `'a`, and until the work that was enqueued with this view is done. Its owner gives it back after
+    ///   that: he synchronises the stream or the device before, or gives it back in the order of that stream
+    ///   (`cudaFreeAsync`).
+    /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. This
+    ///   is about the order on the device, and the library cannot put other work in order with its own, neither that of
+    ///   another library nor that on a [`Matrix`] which owns the memory. What writes this memory comes before: it is
+    ///   done when the view is made, or on the stream that the product is put on
+    ///   ([`Stream::from_cuda_handle`](crate::Stream::from_cuda_handle)), or one that this waits for
+    ///   ([`Stream::wait`](crate::Stream::wait)). Or it comes after that product in the same way.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,
@@ -370,6 +374,11 @@ impl<'a, T: Element> MatrixView<'a, T> {
 }
 
 impl<'a, T: Element> MatrixViewMut<'a, T> {
+    /// The memory that it is in.
+    pub(crate) fn region(&self) -> Region<'a> {
+        self.layout.region
+    }
+
     /// A matrix in memory that somebody else owns; work on it is [in order](MatrixView::from_raw).
     ///
     /// # Errors

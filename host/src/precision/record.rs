@@ -45,7 +45,7 @@ pub struct PrecisionRecord {
 /// What is known without asking the device.
 #[derive(Clone, Copy)]
 enum State {
-    /// Nothing was computed yet.
+    /// Nothing was computed yet, or nobody knows what.
     Empty,
     /// So many products, all alike.
     Known { products: u32, computed: Computed },
@@ -90,6 +90,7 @@ impl PrecisionRecord {
     /// # Errors
     /// As for [`computed`](PrecisionRecord::computed).
     pub fn of_products(&self) -> Result<Vec<Computed>> {
+        let _reading = self.hold();
         let state = *self.state();
         let of_note = |exact| if exact { Precision::Exact } else { Precision::Split };
         Ok(match state {
@@ -120,6 +121,11 @@ impl PrecisionRecord {
             Computed::Undecided => State::Noted { products },
             computed => State::Known { products, computed },
         };
+    }
+
+    /// Forgets what was launched: a launch that has failed may have left some of its notes.
+    pub(crate) fn forget(&self) {
+        *self.state() = State::Empty;
     }
 
     fn read(&self, products: u32) -> Result<Vec<bool>> {
