@@ -219,7 +219,7 @@ impl Device {
     /// 0xFF bytes, which are NaN, on the simulator.
     ///
     /// # Errors
-    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure of the device.
     pub fn matrix<T: Element>(&self, rows: usize, cols: usize) -> Result<Matrix<T>> {
         Matrix::new(self, rows, cols, cols)
     }
@@ -235,7 +235,7 @@ impl Device {
     /// A `rows x cols` matrix whose rows begin `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    /// [`Error::LeadingDimension`], [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure of the device.
     pub fn matrix_with_ld<T: Element>(
         &self,
         rows: usize,
@@ -248,7 +248,7 @@ impl Device {
     /// A copy of an array of any strides, without gaps between its rows.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], [`Error::SizeOverflow`], or a failure of the device.
     pub fn upload<T: Element>(&self, array: &ArrayView2<'_, T>) -> Result<Matrix<T>> {
         let mut matrix = self.matrix(array.nrows(), array.ncols())?;
         matrix.copy_from(array)?;
@@ -260,7 +260,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::LeadingDimension`], [`Error::SliceLength`] where the slice ends before the last element (what lies
-    /// behind it is ignored), [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    /// behind it is ignored), [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure of the device.
     pub fn upload_slice<T: Element>(
         &self,
         data: &[T],
@@ -274,7 +274,7 @@ impl Device {
     /// A batch of `count` matrices of `rows x cols` elements without gaps; elements as in [`Device::matrix`].
     ///
     /// # Errors
-    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure of the device.
     pub fn batch<T: Element>(&self, count: usize, rows: usize, cols: usize) -> Result<Batch<T>> {
         // The product is checked before anything is made of it.
         Batch::new(self, count, (rows, cols), cols, rows.saturating_mul(cols))
@@ -297,7 +297,8 @@ impl Device {
     /// or side by side, with rows `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure
+    /// of the device.
     pub fn batch_with_strides<T: Element>(
         &self,
         count: usize,
@@ -312,7 +313,7 @@ impl Device {
     /// A copy of a `count x rows x cols` array of any strides, without gaps.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`], [`Error::SizeOverflow`], or a failure of the device.
     pub fn upload_batch<T: Element>(&self, array: &ArrayView3<'_, T>) -> Result<Batch<T>> {
         let (count, rows, cols) = array.dim();
         let mut batch = self.batch(count, rows, cols)?;
@@ -323,7 +324,7 @@ impl Device {
     /// A copy of a slice.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`], or a failure of the device.
     pub fn vector<T: Element>(&self, data: &[T]) -> Result<Vector<T>> {
         Vector::new(self, data)
     }
@@ -331,7 +332,7 @@ impl Device {
     /// Memory that products need besides their operands: see [`Gemm::workspace`](crate::Gemm::workspace).
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`], or a failure of the device.
     pub fn workspace(&self, size: WorkspaceSize) -> Result<Workspace> {
         Workspace::new(self, size)
     }
@@ -339,7 +340,7 @@ impl Device {
     /// Memory for what so many products are computed in: see [`PrecisionRecord`].
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`], or a failure of the device.
     pub fn precision_record(&self, products: u32) -> Result<PrecisionRecord> {
         PrecisionRecord::new(self, products)
     }

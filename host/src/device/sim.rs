@@ -93,7 +93,7 @@ impl SimDevice {
     }
 
     pub fn zero(&self, address: u64, bytes: u64) -> Result<()> {
-        self.simulator.write(address, &vec![0; bytes as usize]).map_err(error)
+        self.simulator.fill(address, bytes, 0).map_err(error)
     }
 
     pub fn move_rows(&self, [from, to]: [Rows; 2]) -> Result<()> {
