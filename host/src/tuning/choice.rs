@@ -6,8 +6,8 @@ use super::nearby::Nearby;
 use crate::device::info::DeviceInfo;
 use crate::kernels::precise::or_promoted;
 use crate::kernels::{
-    NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, in_the_faster_way, is_for_sides,
-    supports, twin_of_types,
+    NotTuned, Order, Problem, RunnerUp, Selection, Tuned, Why, in_the_faster_way,
+    is_told_for_sides, supports, twin_of_types,
 };
 use regemm_kernels::kernel::{KernelInfo, Needs, Rung};
 use regemm_kernels::layout::{Layout, Layouts};
@@ -82,13 +82,14 @@ fn choose_by(
         let seconds = near.seconds_as(index, twin).filter(|_| is_of_rung(kernel))?;
         let measured = near.telling(twin).measured();
         let is_exact = measured.is_exact() && measured.nearest().0 == shape;
-        let in_question =
-            |kernel: &&KernelInfo| is_exact || is_for_sides(kernel, problem.m, problem.n);
+        let is_guess = near.telling(twin).others_were_measured(twin);
+        let in_question = |kernel: &&KernelInfo| {
+            (is_exact && !is_guess) || is_told_for_sides(kernel, problem.m, problem.n)
+        };
         let launched = launched(twin).filter(in_question)?;
         let is_told = near.telling(twin).is_measured_twin(twin)
             || problem.layouts.b == Layout::RowMajor
             || keeps_pages_open(kernel, problem, device);
-        let is_guess = near.telling(twin).others_were_measured(twin);
         is_told.then_some(Candidate { kernel, twin, launched, seconds, is_guess })
     };
     let mut candidates = Vec::new();

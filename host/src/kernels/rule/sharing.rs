@@ -4,7 +4,7 @@
 use super::MULTIPLY_ADDS_A_LOAD;
 use crate::device::info::DeviceInfo;
 use crate::kernels::launch::Sharing;
-use crate::kernels::{Problem, is_for_sides};
+use crate::kernels::{Problem, is_for_both_sides, is_made_for_sides};
 use regemm_kernels::element::Dtype;
 use regemm_kernels::kernel::{KernelInfo, ShortSide, Tile};
 use regemm_kernels::layout::{Layout, Layouts};
@@ -39,21 +39,29 @@ pub(super) fn is_skinny(kernel: &KernelInfo, problem: &Problem, device: &DeviceI
     let most = |is_alone: bool| {
         if kernel.dtype == Dtype::F32 && stages == 0 && is_alone { SEVERAL_TILES } else { 1 }
     };
+    let is_made = is_made_for_sides(kernel, rows, cols);
+    let on_other_side = is_for_both_sides(kernel) && is_made;
     let fits = match kernel.short_side {
-        Some(ShortSide::Rows) => rows <= most(b == Layout::RowMajor) * bm,
-        Some(ShortSide::Cols) => cols <= most(a == Layout::Transposed) * bn,
+        Some(ShortSide::Rows) => {
+            rows <= most(b == Layout::RowMajor) * bm || (on_other_side && cols <= bn)
+        }
+        Some(ShortSide::Cols) => {
+            cols <= most(a == Layout::Transposed) * bn || (on_other_side && rows <= bm)
+        }
         None => false,
     };
     let fills = |part: u32| match kernel.short_side {
+        Some(_) if is_for_both_sides(kernel) => rows.max(cols) >= bm.max(bn) / part,
         Some(ShortSide::Rows) => cols >= bn / part,
         Some(ShortSide::Cols) => rows >= bm / part,
         None => false,
     };
     // However many rows and columns there are, tiles as small as these are the fastest where they are so few.
     let tiles = kernel.blocks(rows, cols).saturating_mul(problem.batch.into());
-    let is_small = tiles <= u64::from(device.multiprocessors)
+    let at_once = device.multiprocessors * kernel.entry.min_blocks.unwrap_or(1);
+    let is_small = tiles <= u64::from(at_once)
         && (fills(PART_OF_TILE) || rows * cols < bm * bn)
-        && is_for_sides(kernel, rows, cols)
+        && is_made
         && problem.k >= bk / PART_OF_STEP;
     is_small || (fits && fills(1) && problem.k >= DEEP_FOR_SKINNY * bk)
 }

@@ -1,5 +1,6 @@
 //! The choice by tables that are made up, and by those that are shipped.
 
+use super::super::document::Document;
 use super::super::model::are_alike;
 use super::super::model::tests::imagined_table;
 use super::super::shapes::default_shapes;
@@ -434,7 +435,7 @@ fn few_rows_and_columns_go_to_kernels_that_are_made_for_them() {
             let explained = super::super::explain::explain_shipped(&h200(), &problem, shape);
             let kernel = explained.selection.unwrap().kernel;
             assert_eq!(kernel.rung, Rung::Skinny, "{problem}: {}", kernel.name);
-            assert!(is_for_sides(kernel, problem.m, problem.n), "{problem}: {}", kernel.name);
+            assert!(is_told_for_sides(kernel, problem.m, problem.n), "{problem}: {}", kernel.name);
         }
     }
 }
@@ -443,10 +444,10 @@ fn few_rows_and_columns_go_to_kernels_that_are_made_for_them() {
 /// shapes that are not measured: the choice is close to the fastest there was.
 #[test]
 fn shipped_shapes_are_predicted_from_the_others() {
-    // In f32 there are kernels for few columns whose times jump from one to the next, and a sixth of the shapes is
-    // drawn at random, most of them small.
+    // In f32 there are kernels for few columns whose times jump from one to the next, and which are the fastest for
+    // small D of any sides; and a sixth of the shapes is drawn at random, most of them small.
     let most_of =
-        |types: Types| if types.factors == Dtype::F32 { (0.023, 0.075) } else { (0.02, 0.06) };
+        |types: Types| if types.factors == Dtype::F32 { (0.037, 0.115) } else { (0.02, 0.06) };
     for dtype in Dtype::ALL {
         assert!(shipped::table(&h200().name, dtype).is_some(), "times of every type: {dtype}");
     }
@@ -621,11 +622,12 @@ fn shipped_layouts_are_predicted_from_one_another_and_from_row_major_factors() {
                 // row-major factors have none alike of.
                 (Dtype::F32, Layouts::NT, _) => [0.024, 0.0, 0.1],
                 // More than half of these shapes were drawn at random, most of them small.
-                (Dtype::F32, Layouts::TT, _) => [0.055, 0.0, 0.16],
+                (Dtype::F32, Layouts::TT, _) => [0.065, 0.0, 0.16],
                 (Dtype::F32, ..) => [0.014, 0.0, 0.1],
+                (Dtype::F64, ..) => [0.01, 0.0, 0.027],
                 (_, Layouts::NT, false) => [0.017, 0.016, 0.05],
                 (_, Layouts::NT, true) => [0.018, 0.023, 0.05],
-                _ => [0.01, 0.0, 0.0165],
+                _ => [0.019, 0.022, 0.0165],
             };
             let found = [others, known, new];
             let is_below = found.iter().zip(most).all(|(found, most)| *found <= most);
@@ -642,7 +644,10 @@ fn kernels_with_tiles_of_their_own_are_told_between_measured_shapes() {
     let mut found = 0;
     for gpu in shipped::gpus() {
         let tables = shipped::tables(gpu);
-        for table in tables.iter().filter(|table| table.layouts() == Layouts::NT) {
+        // In f64 all kernels have one alike for row-major factors.
+        let has_such =
+            |table: &&Table| table.layouts() == Layouts::NT && table.types().factors != Dtype::F64;
+        for table in tables.iter().filter(has_such) {
             let is_row_major =
                 |other: &&Table| (other.types(), other.layouts()) == (table.types(), Layouts::NN);
             let row_major = tables.iter().find(is_row_major).unwrap();
@@ -916,4 +921,38 @@ fn the_rule_is_not_far_from_the_fastest() {
             }
         }
     }
+}
+
+/// Shapes drawn at random that are in no table, with what all kernels take there on an H200: it is by them that tables
+/// and rule can be judged (`docs/measurements/2026-11-28-h200-held-out.md`).
+#[test]
+fn shapes_that_no_table_has_are_near_the_fastest() {
+    let document = Document::decode(include_str!("held_out.json")).unwrap();
+    let device = h200();
+    for stored in &document.tables {
+        let table = &stored.table;
+        let (types, layouts) = (table.types(), table.layouts());
+        let shipped = shipped::tables(&device.name);
+        let alike = |shipped: &&Table| (shipped.types(), shipped.layouts()) == (types, layouts);
+        let of_layouts = shipped.iter().find(alike).expect("times of an H200");
+        let loss = |entry: &Entry| {
+            assert!(of_layouts.get(entry.shape).is_none(), "{types} {layouts}: {}", entry.shape);
+            let Shape { m, n, k, .. } = entry.shape;
+            let problem = Problem::packed(types, (m, n, k), layouts);
+            let explained = super::super::explain::explain_shipped(&device, &problem, entry.shape);
+            let chosen = entry.seconds(explained.selection.unwrap().kernel)?;
+            let fastest = entry.times.iter().map(|time| time.seconds).fold(f64::INFINITY, f64::min);
+            Some(chosen / fastest - 1.0)
+        };
+        let by_tables = Vec::from_iter(table.entries().map(loss).map(Option::unwrap));
+        let found = [by_tables, losses_by_rule(table, &device)].map(|losses| {
+            (losses.len(), mean(&losses), losses.iter().fold(0.0, |a, b| f64::max(a, *b)))
+        });
+        println!("{types} {layouts}: {found:.3?}");
+        for ((count, mean, worst), most) in found.into_iter().zip([(0.18, 1.0), (0.3, 2.0)]) {
+            assert!(count > 10, "{types} {layouts}: {count}");
+            assert!(mean < most.0 && worst < most.1, "{types} {layouts}: {mean:.3}, {worst:.2}");
+        }
+    }
+    assert!(document.tables.len() >= 12, "three types in all layouts");
 }
