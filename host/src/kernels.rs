@@ -11,6 +11,7 @@
 //! | `precise` | kernels for the precisions of f32 |
 //! | `repack` | factors that bulk copies cannot take |
 //! | `rule` | the choice by rule |
+//! | `sides` | for which sides of D kernels of few rows or columns are |
 //! | `types` | the element types of a product |
 //! | `weigh` | halves or not, before anything is known of the data |
 //! | `why` | a chosen kernel and the reason for choosing it |
@@ -21,6 +22,7 @@ mod launch;
 pub(crate) mod precise;
 mod repack;
 mod rule;
+mod sides;
 mod types;
 mod weigh;
 mod why;
@@ -33,6 +35,7 @@ pub use repack::Repack;
 pub(crate) use repack::Way;
 pub(crate) use rule::{Order, choose_untuned, in_the_faster_way};
 pub use rule::{Rule, choose, rank};
+pub(crate) use sides::{is_for_both_sides, is_made_for_sides, is_told_for_sides};
 pub use types::Types;
 pub use weigh::{AgainstHalves, Either, weigh};
 pub use why::{NotTuned, RunnerUp, Selection, Tuned, Why};
@@ -42,11 +45,10 @@ use crate::error::{Error, Resource, Result};
 use crate::near::near;
 use cuda_std::tensor_map::ALIGNMENT as BULK_ALIGNMENT;
 use regemm_kernels::element::Dtype;
-use regemm_kernels::kernel::{KernelInfo, ShortSide, Tile};
+use regemm_kernels::kernel::KernelInfo;
 use regemm_kernels::layout::Layouts;
 use regemm_kernels::table::KERNELS;
 use std::fmt;
-use std::sync::LazyLock;
 
 /// Most blocks of a grid along x on every GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
 /// Capability").
@@ -111,66 +113,6 @@ pub fn find_in(
     kernels_for(types, layouts)
         .find(|kernel| family_name(kernel) == name)
         .map_or_else(|| find_for(name, types), Ok)
-}
-
-/// Rows or columns of the smallest tiles that are filled from shared memory.
-const SMALLEST_STAGED: u32 = 4;
-
-/// Whether what is expected of a kernel counts for D of these sides. Of those for few rows or columns whose tiles are
-/// filled from shared memory one [is made](is_made_for_sides) for them, and the others' times are not measured there.
-/// Where there is none alike for the other side all have times of all shapes, and those count whose tiles D fills at
-/// least by half, along the other side by a quarter.
-pub(crate) fn is_told_for_sides(kernel: &KernelInfo, m: u32, n: u32) -> bool {
-    let Tile { bm, bn, .. } = kernel.tile;
-    let (short, along, is_own) = match kernel.short_side.filter(|_| is_for_both_sides(kernel)) {
-        Some(own) if m <= n => (m, bm, own == ShortSide::Rows),
-        Some(own) => (n, bn, own == ShortSide::Cols),
-        None => return is_made_for_sides(kernel, m, n),
-    };
-    let part = if is_own { 2 } else { 4 };
-    bm.min(bn) <= SMALLEST_STAGED || short > along / part
-}
-
-/// Whether a kernel is made for D of these sides. Of those for few rows or columns whose tiles are filled from shared
-/// memory there is one of half the size, which is faster where one of its tiles covers the short side; and from three
-/// tiles on others are. The smallest has none that is smaller, and two of its tiles take longer than one of the next.
-pub(crate) fn is_made_for_sides(kernel: &KernelInfo, m: u32, n: u32) -> bool {
-    /// Tiles of as many rows and columns, by which a small D is faster whatever its sides are.
-    const SQUARE: (u32, u32) = (16, 16);
-    /// Up to so many.
-    const SOME: u32 = 256;
-    let Tile { bm, bn, stages, .. } = kernel.tile;
-    let (covered, short, long) = match kernel.short_side.filter(|_| stages > 0) {
-        Some(_) if is_for_both_sides(kernel) => (bm.min(bn), m.min(n), m.max(n)),
-        Some(ShortSide::Rows) => (bm, m, n),
-        Some(ShortSide::Cols) => (bn, n, m),
-        None => return true,
-    };
-    let most = if is_for_both_sides(kernel) && (bm, bn) == SQUARE { SOME } else { 2 * covered };
-    let sides = if covered <= SMALLEST_STAGED { 1..=covered } else { covered / 2 + 1..=most };
-    short <= long && sides.contains(&short)
-}
-
-/// Whether a kernel for few rows or columns whose tiles are filled from shared memory is for both, since there is none
-/// alike for the other side, as where both factors are row-major.
-pub(crate) fn is_for_both_sides(kernel: &KernelInfo) -> bool {
-    // A choice asks this of all kernels.
-    static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-        let is_alone = |kernel: &&KernelInfo| {
-            let Tile { bm, bn, bk, stages, .. } = kernel.tile;
-            let is_alike = |other: &KernelInfo| {
-                let tile = other.tile;
-                other.short_side.is_some()
-                    && other.short_side != kernel.short_side
-                    && (tile.bm, tile.bn, tile.bk, tile.stages) == (bn, bm, bk, stages)
-            };
-            kernel.short_side.is_some()
-                && stages > 0
-                && !kernels_for(Types::of(kernel), kernel.layouts).any(is_alike)
-        };
-        kernels().iter().filter(is_alone).map(|kernel| kernel.name).collect()
-    });
-    kernel.short_side.is_some() && kernel.tile.stages > 0 && NAMES.contains(&kernel.name)
 }
 
 /// Families of kernels that there are for some layouts alone, and those that are for the same shapes where both factors

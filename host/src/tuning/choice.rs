@@ -82,15 +82,15 @@ fn choose_by(
         let seconds = near.seconds_as(index, twin).filter(|_| is_of_rung(kernel))?;
         let measured = near.telling(twin).measured();
         let is_exact = measured.is_exact() && measured.nearest().0 == shape;
-        let is_guess = near.telling(twin).others_were_measured(twin);
+        let is_guess = || near.telling(twin).others_were_measured(twin);
         let in_question = |kernel: &&KernelInfo| {
-            (is_exact && !is_guess) || is_told_for_sides(kernel, problem.m, problem.n)
+            is_told_for_sides(kernel, problem.m, problem.n) || (is_exact && !is_guess())
         };
         let launched = launched(twin).filter(in_question)?;
         let is_told = near.telling(twin).is_measured_twin(twin)
             || problem.layouts.b == Layout::RowMajor
             || keeps_pages_open(kernel, problem, device);
-        is_told.then_some(Candidate { kernel, twin, launched, seconds, is_guess })
+        is_told.then(|| Candidate { kernel, twin, launched, seconds, is_guess: is_guess() })
     };
     let mut candidates = Vec::new();
     let of_kernels = model.kernels().iter().zip(model.twins(problem.layouts)).enumerate();

@@ -281,6 +281,19 @@ fn narrow_products_are_skinny() {
     }
 }
 
+/// Staged kernels for which there is none alike for the other side of D serve that, too, and a small D.
+#[test]
+fn few_rows_and_columns_are_skinny_where_kernels_are_for_one_side_alone() {
+    let sizes = [(4096, 16, 4096), (256, 256, 256), (128, 512, 512)];
+    for (layouts, suffix) in [(Layouts::TT, "_rows_tt_f32"), (Layouts::NN, "_cols_f32")] {
+        for size in sizes {
+            let problem = Problem::packed(Dtype::F32, size, layouts);
+            let kernel = choose(&problem, &h200(), None).unwrap().kernel;
+            assert_eq!(kernel.name, format!("skinny16{suffix}"), "{problem}");
+        }
+    }
+}
+
 /// Where elements of the large factor lie together along k, there are kernels for more rows than a handful. They have
 /// copies in the background, without which they are not chosen.
 #[test]
