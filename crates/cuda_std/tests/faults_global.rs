@@ -143,6 +143,26 @@ fn a_vector_store_at_half_its_alignment() {
     assert_eq!(download(&simulator, d, 8), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
 }
 
+#[kernel]
+unsafe fn load_four_doubles(x: GlobalPtr<f64>, d: GlobalPtr<f64>) {
+    let mut values = [0.0; 4];
+    unsafe {
+        x.load_slice_if(true, &mut values); // wide
+        d.store(values[0] + values[3]);
+    }
+}
+
+/// A GPU has no such instruction, and the compiled kernel ends in a trap.
+#[test]
+fn a_slice_that_is_wider_than_an_access() {
+    let simulator = Simulator::new();
+    let (x, d) = (upload(&simulator, &[1.0_f64; 4]), alloc::<f64>(&simulator, 1));
+    let fault = fault(launch!(simulator, load_four_doubles[1, 1, 0](x, d)));
+    assert_access(&fault, "load_four_doubles", ([0; 3], [0; 3]), (Global, Read, x.address(), 32));
+    assert_line(&fault, SOURCE, "wide");
+    assert!(fault.message.contains("at most 16 bytes"), "{fault}");
+}
+
 #[test]
 fn the_null_pointer() {
     let simulator = Simulator::new();

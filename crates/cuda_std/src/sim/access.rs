@@ -19,7 +19,10 @@ use std::panic::Location;
 
 pub(super) type Place = &'static Location<'static>;
 
-/// Writes an access to the log.
+/// Most bytes that one access of a thread moves (PTX ISA, `ld` and `st`: `.v4.b32`, `.v2.b64`).
+const MOST_BYTES: usize = 16;
+
+/// Writes an access to the log. Raises a fault where no instruction moves so much.
 ///
 /// # Safety
 /// `worker` must be the current one, and no reference to it may be alive.
@@ -32,8 +35,14 @@ pub(super) unsafe fn log<V>(
     active: bool,
     place: Place,
 ) {
-    // SAFETY: the entry lies within the lane's part of the log, since a full one is emptied first.
+    // SAFETY: the worker is the current one; the entry lies within the lane's part of the log, since a full one is
+    // emptied first.
     unsafe {
+        if const { size_of::<V>() > MOST_BYTES } {
+            let access = MemoryAccess { space, kind, address, bytes: size_of::<V>() as u32 };
+            let message = format!("is too wide: one access moves at most {MOST_BYTES} bytes");
+            raise(worker, FaultKind::Panic, Some(access), message, place)
+        }
         loop {
             if (*worker).logged < CAPACITY {
                 break;
