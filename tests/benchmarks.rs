@@ -22,7 +22,9 @@ use regemm::ndarray::Array2;
 use regemm::{Accumulator, Device, Element, KernelChoice, Precision, Yields, bf16, kernels};
 use regemm_report::ladder;
 use regemm_report::settings::Settings;
-use regemm_report::versus::{Case, Group, Layouts, Record, cases_side_by_side, side_by_side};
+use regemm_report::versus::{
+    Case, Group, Layouts, Measured, Record, cases_side_by_side, side_by_side,
+};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -234,20 +236,26 @@ fn numbers_are_kept_after_each_case_and_a_failure_ends_the_rest() {
     assert_eq!(sizes(), Some(vec![16, 32]));
 }
 
+/// A page, and the records that the command beside its tables names.
+fn page_and_records(page: &str) -> (String, Vec<Record>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join(page)).unwrap();
+    let command = "cargo bench --bench gemm -- --summary ";
+    let files = text.lines().find_map(|line| line.strip_prefix(command));
+    let files = files.unwrap_or_else(|| panic!("{page} names no records"));
+    let read = |file| std::fs::read_to_string(root.join(file)).unwrap();
+    let records = files
+        .split(',')
+        .map(|file| serde_json::from_str(&read(file)).unwrap_or_else(|e| panic!("{file}: {e}")))
+        .collect();
+    (text, records)
+}
+
 /// What pages show of records is what the command beside it makes of them.
 #[test]
 fn tables_of_pages_are_those_of_the_records_that_they_name() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for page in ["README.md", "docs/performance.md"] {
-        let text = std::fs::read_to_string(root.join(page)).unwrap();
-        let command = "cargo bench --bench gemm -- --summary ";
-        let files = text.lines().find_map(|line| line.strip_prefix(command));
-        let files = files.unwrap_or_else(|| panic!("{page} names no records"));
-        let read = |file| std::fs::read_to_string(root.join(file)).unwrap();
-        let records: Vec<Record> = files
-            .split(',')
-            .map(|file| serde_json::from_str(&read(file)).unwrap_or_else(|e| panic!("{file}: {e}")))
-            .collect();
+        let (text, records) = page_and_records(page);
         let mut tables = vec![side_by_side(&records)];
         if page == "README.md" {
             let (fast, all) = as_fast(&tables[0].markdown());
@@ -265,6 +273,58 @@ fn tables_of_pages_are_those_of_the_records_that_they_name() {
             let markdown = table.markdown();
             let (_, rows) = markdown.split_once("\n\n").unwrap();
             assert!(text.contains(rows), "{page} has another table than this:\n{markdown}");
+        }
+    }
+}
+
+/// The same of errors: one type has numbers there, the others say that they have no larger ones.
+#[test]
+fn errors_of_the_page_are_those_of_the_records_that_it_names() {
+    /// Above this ratio to the vendor's error a case is counted.
+    const LARGER: f64 = 1.2;
+    let (text, records) = page_and_records("docs/performance.md");
+    let (_, errors) = text.split_once("\n## Errors\n").unwrap();
+    for record in records {
+        let accuracy = record.accuracy().unwrap();
+        let says = |row: &str| assert!(errors.contains(row), "the page does not say: {row}");
+        let close = || assert_eq!(accuracy.close, accuracy.count, "{}", record.dtype);
+        match record.dtype.as_str() {
+            "f32" => {
+                let is_larger = |case: &&Measured| case.error_ratio().unwrap() > LARGER;
+                let cases = Vec::from_iter(record.cases.iter().filter(is_larger));
+                let larger = cases.len();
+                says(&format!("The {larger} cases of f32 are those of [`stream_k`]"));
+                for case in cases {
+                    let kernel = case.ours().unwrap().kernel.as_deref().unwrap();
+                    assert!(kernel.starts_with("stream_k"), "{kernel}");
+                }
+                let (most, case) = accuracy.largest;
+                says(&format!(
+                    "| f32 | no larger in {} of {} cases, no more than 1 % larger in {}, more than {LARGER} times as \
+                     large in {larger}, at most {most:.2} times as large ({}) |",
+                    accuracy.no_larger,
+                    accuracy.count,
+                    accuracy.close,
+                    case.label()
+                ));
+            }
+            "f64" => {
+                says("| f64 | no larger in any case |");
+                assert_eq!(accuracy.no_larger, accuracy.count);
+            }
+            "f32 (precision split)" => {
+                let (most, case) = accuracy.largest;
+                says(&format!("| f32 in halves | at most {most:.2} of them ({}) |", case.label()));
+            }
+            "bf16" | "f16" => {
+                says("| f16, bf16 | no larger, or at most 1 % larger, in all cases of the bench |");
+                close();
+            }
+            "bf16 (results f32)" => {
+                says("| results of f32 | no larger, or at most 1 % larger, in all cases; ");
+                close();
+            }
+            other => panic!("the page says nothing of {other}"),
         }
     }
 }
