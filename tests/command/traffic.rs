@@ -72,6 +72,48 @@ fn the_gpu_decides_what_holds_a_kernel_back() {
     assert_eq!(bound("rtx4090"), ("NVIDIA GeForce RTX 4090".into(), "global_memory".into()));
 }
 
+/// Every kernel that `occupancy` cannot launch there, and no other.
+#[test]
+fn what_a_gpu_cannot_launch_has_no_speed() {
+    for options in [
+        "--gpu t4 --dtype bf16",
+        "--gpu t4 --dtype f64",
+        "--gpu t4",
+        "--gpu a10 --dtype f64",
+        "--gpu rtx4090 --dtype f64",
+    ] {
+        let launches = document(&format!("occupancy {options} --json"));
+        let traffic = document(&format!("traffic --formulas --size 1024 {options} --json"));
+        let kernels = traffic["kernels"].as_array().unwrap();
+        let mut refused = 0;
+        for kernel in kernels {
+            let all = launches["kernels"].as_array().unwrap();
+            let launch = all.iter().find(|launch| launch["kernel"] == kernel["kernel"]).unwrap();
+            let runs = launch["occupancy"]["cannot_launch"].is_null();
+            refused += usize::from(!runs);
+            assert_eq!(kernel["without_speed"].is_null(), runs, "{options}: {kernel}");
+            for caches in ["without_caches", "with_perfect_caches"] {
+                assert_eq!(kernel["roofline"][caches].is_object(), runs, "{options}: {kernel}");
+            }
+            for share in ["share_of_peak", "share_of_peak_with_perfect_caches"] {
+                assert_eq!(kernel[share].is_f64(), runs, "{options}: {kernel}");
+            }
+        }
+        assert!(refused > 0, "{options}");
+        let points = traffic["roofline"]["points"].as_array().unwrap();
+        assert_eq!(points.len(), kernels.len() - refused, "{options}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (options, why) in [
+        ("--kernels decoupled_f32", "[1] a block cannot have 99392 bytes of shared memory"),
+        ("--kernels tensor_core_bf16 --dtype bf16", "[1] it needs "),
+    ] {
+        let line = format!("traffic --formulas --size 4096 --gpu t4 {options}");
+        let said = succeed(folder.path(), &line);
+        assert!(said.contains("cannot be launched [1]") && said.contains(why), "{said}");
+    }
+}
+
 const RECORD: &str = r#"{"date": "2026-01-31", "commit": "abc1234", "gpu": "NVIDIA L4", "multiprocessors": 58,
     "driver": "550.1", "clocks": "2040 MHz", "dtype": "f16", "peak": 30.3,
     "rounds": [{"size": 512, "vendor": null, "without_vendor": "none here", "entries": [

@@ -11,7 +11,7 @@ use regemm::occupancy::{
     CannotLaunch, Demand, Limits, Occupancy, RegisterSteps, compiled, occupancy, recorded_with,
     register_steps,
 };
-use regemm::{Device, Error, KernelInfo, Layouts, Resource};
+use regemm::{Device, DeviceInfo, Error, KernelInfo, Layouts, Resource};
 use serde_json::{Value, json};
 use std::slice;
 
@@ -156,8 +156,7 @@ impl Machine {
 
     /// Why a kernel is not for this architecture, if it is not.
     fn lacks(&self, kernel: &KernelInfo) -> Option<CannotLaunch> {
-        let is_there = self.capability().is_none_or(|found| kernel.needs.met_by(found));
-        (!is_there).then(|| CannotLaunch::Lacks { needs: kernel.needs.name() })
+        lacks(self.capability(), kernel)
     }
 
     /// What a kernel takes, and how many of its blocks the driver says are resident.
@@ -213,6 +212,23 @@ impl Machine {
             }
         }
     }
+}
+
+/// Why a kernel is not for GPUs of this compute capability, if it is not.
+fn lacks(capability: Option<(u32, u32)>, kernel: &KernelInfo) -> Option<CannotLaunch> {
+    let is_there = capability.is_none_or(|found| kernel.needs.met_by(found));
+    (!is_there).then(|| CannotLaunch::Lacks { needs: kernel.needs.name() })
+}
+
+/// Why a GPU cannot launch a kernel, if its limits and the registers that were recorded say so.
+pub fn cannot_launch(gpu: &DeviceInfo, kernel: &KernelInfo) -> Option<CannotLaunch> {
+    let recorded = |capability| compiled(kernel.entry.name, capability);
+    let (registers, declared) = (gpu.compute_capability.and_then(recorded))
+        .map_or((0, 0), |recorded| (recorded.registers, recorded.static_shared_bytes));
+    let shared_bytes = declared + kernel.shared_bytes;
+    let demand = Demand { threads: kernel.threads(), registers, shared_bytes };
+    lacks(gpu.compute_capability, kernel)
+        .or_else(|| occupancy(&Limits::of_device(gpu), &demand).err())
 }
 
 struct Taken {

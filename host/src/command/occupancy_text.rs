@@ -104,7 +104,7 @@ pub fn kernels_table(entries: &[Entry]) -> String {
     if with_driver {
         heading.push("driver's blocks");
     }
-    let mut reasons = Vec::new();
+    let mut reasons = Reasons::default();
     let rows = entries.iter().map(|entry| {
         let mut row = row(entry, &mut reasons);
         if with_driver {
@@ -113,12 +113,33 @@ pub fn kernels_table(entries: &[Entry]) -> String {
         row
     });
     let rows: Vec<_> = rows.collect();
-    let notes = reasons.iter().zip(1..).map(|(why, note): (_, usize)| format!("\n[{note}] {why}"));
-    table(&heading, rows) + &notes.collect::<String>()
+    table(&heading, rows) + &reasons.notes()
+}
+
+/// Why kernels cannot be launched, each reason once.
+#[derive(Default)]
+pub struct Reasons(Vec<String>);
+
+impl Reasons {
+    /// What a cell says of such a kernel: the number of the reason.
+    pub fn cell(&mut self, why: &CannotLaunch) -> String {
+        let why = why.to_string();
+        let place = self.0.iter().position(|known| *known == why).unwrap_or_else(|| {
+            self.0.push(why);
+            self.0.len() - 1
+        });
+        format!("cannot be launched [{}]", place + 1)
+    }
+
+    /// A line for each, to stand below the table.
+    pub fn notes(&self) -> String {
+        let notes = self.0.iter().zip(1..);
+        notes.map(|(why, note): (_, usize)| format!("\n[{note}] {why}")).collect()
+    }
 }
 
 /// The cells of a kernel; a reason why it cannot be launched is a number among all reasons.
-fn row(entry: &Entry, reasons: &mut Vec<String>) -> Vec<String> {
+fn row(entry: &Entry, reasons: &mut Reasons) -> Vec<String> {
     let demand = entry.demand;
     let mut row = vec![
         entry.kernel.unwrap_or_default().to_owned(),
@@ -134,14 +155,8 @@ fn row(entry: &Entry, reasons: &mut Vec<String>) -> Vec<String> {
             limiters(&found.limited_by, ", "),
         ]),
         Err(why) => {
-            let why = why.to_string();
-            let place = reasons.iter().position(|known| *known == why).unwrap_or_else(|| {
-                reasons.push(why);
-                reasons.len() - 1
-            });
             let nothing = || "-".to_owned();
-            let note = format!("cannot be launched [{}]", place + 1);
-            row.extend([nothing(), nothing(), nothing(), note]);
+            row.extend([nothing(), nothing(), nothing(), reasons.cell(why)]);
         }
     }
     let steps = &entry.steps;

@@ -9,12 +9,14 @@ mod measured;
 mod tables;
 
 use super::exit::{Failure, with_files};
+use super::occupancy::cannot_launch;
 use super::options::{self, Size};
 use super::output::Output;
 use super::progress;
 use super::save::Destination;
 use measured::Measured;
 use regemm::kernels::{Problem, Types};
+use regemm::occupancy::CannotLaunch;
 use regemm::traffic::formula::Formula;
 use regemm::traffic::roofline::{Attainable, Placement, Roofs};
 use regemm::traffic::{Traffic, compulsory_bytes, count};
@@ -22,6 +24,7 @@ use regemm::{Device, DeviceInfo, KernelInfo, Rung, Schedule, gpus};
 use regemm_report::pictures;
 use regemm_report::roofline::{Point, Roofline};
 use serde_json::{Value, json};
+use std::fmt;
 use std::path::PathBuf;
 
 /// Count what each kernel moves through global and shared memory, and place it on the roofline of a GPU
@@ -68,7 +71,7 @@ The roofline (Williams, Waterman and Patterson, 2009) says what a GPU lets a ker
 that it multiplies with, which is another for tensor cores, and at most what its memories deliver for each operation. \
 Caches decide how much really comes from global memory, so there are two answers: as if there were none, and as if they were perfect. The picture shows the first; a kernel whose \
 circle is below the roof is held back by shared memory, one that was measured above its circle was helped by the \
-caches.
+caches. Kernels that the GPU cannot launch have no speed.
 
 Examples:
   regemm traffic
@@ -86,14 +89,48 @@ struct Row {
     /// None where only formulas are asked for.
     counted: Option<Traffic>,
     placement: Placement,
+    /// Why the GPU allows it no speed, if so.
+    without_speed: Option<WithoutSpeed>,
     /// Measured speed in operations a second.
     attained: Option<f64>,
+}
+
+/// Why there is no roof for a kernel.
+enum WithoutSpeed {
+    /// The GPU cannot run it.
+    CannotLaunch(CannotLaunch),
+    /// What the units that it multiplies with can do is not known.
+    NoPeak,
+}
+
+impl WithoutSpeed {
+    fn of(kernel: &KernelInfo, gpu: &DeviceInfo) -> Option<WithoutSpeed> {
+        let no_peak = || gpu.peak_flops_of(kernel).is_none().then_some(WithoutSpeed::NoPeak);
+        cannot_launch(gpu, kernel).map(WithoutSpeed::CannotLaunch).or_else(no_peak)
+    }
+}
+
+impl fmt::Display for WithoutSpeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WithoutSpeed::CannotLaunch(why) => write!(f, "cannot be launched: {why}"),
+            WithoutSpeed::NoPeak => {
+                f.write_str("the peak of the units it multiplies with is not known")
+            }
+        }
+    }
 }
 
 impl Row {
     /// What was counted, or else worked out.
     fn traffic(&self) -> &Traffic {
         self.counted.as_ref().unwrap_or(&self.formula.traffic)
+    }
+
+    /// What the GPU allows without caches and with perfect ones, if it runs the kernel.
+    fn attainable(&self) -> Option<[Attainable; 2]> {
+        let Placement { without_caches, with_perfect_caches, .. } = self.placement;
+        self.without_speed.is_none().then_some([without_caches, with_perfect_caches])
     }
 }
 
@@ -152,7 +189,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         let peak = gpu.peak_flops_of(kernel);
         let placement = roofs.place(peak, traffic, &problem).ok_or_else(|| too_large(size))?;
         let attained = measured.as_ref().and_then(|measured| measured.speed(kernel.name));
-        rows.push(Row { kernel, formula, counted, placement, attained });
+        let without_speed = WithoutSpeed::of(kernel, &gpu);
+        rows.push(Row { kernel, formula, counted, placement, without_speed, attained });
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -236,13 +274,17 @@ impl Survey {
     }
 
     fn roofline(&self) -> Roofline {
-        let points = self.rows.iter().map(|row| Point {
-            name: row.kernel.name.to_owned(),
-            intensity: row.placement.global_intensity,
-            attained: row.attained,
-            attainable: row.placement.without_caches.flops,
-            on_tensor_cores: row.kernel.rung >= Rung::TensorCore,
-        });
+        let point = |row: &Row| {
+            let [without_caches, _] = row.attainable()?;
+            Some(Point {
+                name: row.kernel.name.to_owned(),
+                intensity: row.placement.global_intensity,
+                attained: row.attained,
+                attainable: without_caches.flops,
+                on_tensor_cores: row.kernel.rung >= Rung::TensorCore,
+            })
+        };
+        let points = self.rows.iter().filter_map(point);
         let elsewhere = self.measured_elsewhere();
         let elsewhere = elsewhere.map_or(String::new(), |name| format!("; measured on {name}"));
         Roofline {
@@ -264,7 +306,12 @@ impl Survey {
     fn json(&self, roofline: &Roofline) -> Value {
         let kernel = |(index, row): (usize, &Row)| {
             let peak = self.gpu.peak_flops_of(row.kernel);
-            let share = |attainable: Attainable| peak.map(|peak| attainable.flops / peak);
+            let [without_caches, with_perfect_caches] =
+                row.attainable().map_or([None; 2], |speeds| speeds.map(Some));
+            let share = |attainable: Option<Attainable>| Some(attainable?.flops / peak?);
+            let mut roofline = json!(row.placement);
+            roofline["without_caches"] = json!(without_caches);
+            roofline["with_perfect_caches"] = json!(with_perfect_caches);
             json!({
                 "kernel": row.kernel.name,
                 "rung": row.kernel.rung.name(),
@@ -273,9 +320,10 @@ impl Survey {
                 "approximate": row.formula.approximate,
                 "agrees": row.counted.map(|counted| !must_differ(row, &counted)),
                 "fewer_global_loads": self.fewer_loads(index),
-                "roofline": row.placement,
-                "share_of_peak": share(row.placement.without_caches),
-                "share_of_peak_with_perfect_caches": share(row.placement.with_perfect_caches),
+                "roofline": roofline,
+                "without_speed": row.without_speed.as_ref().map(WithoutSpeed::to_string),
+                "share_of_peak": share(without_caches),
+                "share_of_peak_with_perfect_caches": share(with_perfect_caches),
                 "attained_flops": row.attained,
             })
         };
@@ -332,7 +380,8 @@ mod tests {
         let gpu = gpus::find(DEFAULT_GPU).unwrap().info();
         let roofs = Roofs::of(&gpu, Dtype::F32).unwrap();
         let placement = roofs.place(None, &formula.traffic, &problem).unwrap();
-        Row { kernel, formula, counted: Some(formula.traffic), placement, attained: None }
+        let counted = Some(formula.traffic);
+        Row { kernel, formula, counted, placement, without_speed: None, attained: None }
     }
 
     #[test]

@@ -54,7 +54,7 @@ const WORK: [Column; 5] = [
     formula!("fma"),
 ];
 
-const ROOFLINE: [Column; 9] = [
+const ROOFLINE: [Column; 10] = [
     KERNEL,
     column("GFLOP/s without caches", &["/roofline/without_caches/flops"], giga),
     column("of peak", &["/share_of_peak"], share),
@@ -62,6 +62,7 @@ const ROOFLINE: [Column; 9] = [
     column("GFLOP/s with perfect caches", &["/roofline/with_perfect_caches/flops"], giga),
     column("of peak", &["/share_of_peak_with_perfect_caches"], share),
     column("held back by", &["/roofline/with_perfect_caches/bound"], words),
+    column("no speed, because", &["/without_speed"], text),
     column("measured GFLOP/s", &["/attained_flops"], giga),
     column("formula agrees", &["/agrees"], text),
 ];

@@ -1,6 +1,7 @@
 //! The tables of `regemm traffic`.
 
-use super::{Row, Survey};
+use super::{Row, Survey, WithoutSpeed};
+use crate::command::occupancy_text::Reasons;
 use crate::command::output::{bytes, count, or_dash, table};
 use regemm::Rung;
 use regemm::traffic::roofline::Attainable;
@@ -182,6 +183,7 @@ fn roofline(survey: &Survey) -> String {
         }
     }
     let speed = |flops: f64| count((flops / 1e9).round() as u64);
+    let mut reasons = Reasons::default();
     let rows = survey.rows.iter().map(|row| {
         let peak = survey.gpu.peak_flops_of(row.kernel);
         let share = |flops: f64| or_dash(peak.map(|peak| format!("{:.1} %", 100.0 * flops / peak)));
@@ -189,8 +191,17 @@ fn roofline(survey: &Survey) -> String {
             [speed(flops), share(flops), bound.to_string()]
         };
         let mut line = vec![row.kernel.name.to_owned()];
-        line.extend(attainable(row.placement.without_caches));
-        line.extend(attainable(row.placement.with_perfect_caches));
+        match (row.attainable(), &row.without_speed) {
+            (Some(speeds), _) => line.extend(speeds.into_iter().flat_map(attainable)),
+            (None, why) => {
+                let nothing = || "-".to_owned();
+                let why = match why {
+                    Some(WithoutSpeed::CannotLaunch(why)) => reasons.cell(why),
+                    _ => "peak not known".to_owned(),
+                };
+                line.extend([nothing(), nothing(), why, nothing(), nothing(), nothing()]);
+            }
+        }
         if measured {
             line.push(or_dash(row.attained.map(speed)));
             if !elsewhere {
@@ -199,5 +210,6 @@ fn roofline(survey: &Survey) -> String {
         }
         line
     });
-    table(&heading, rows)
+    let rows: Vec<_> = rows.collect();
+    table(&heading, rows) + &reasons.notes()
 }
