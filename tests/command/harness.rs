@@ -3,8 +3,9 @@
 use crate::support::compile_fake;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 use tempfile::TempDir;
 
 pub const SUCCESS: i32 = 0;
@@ -78,6 +79,20 @@ pub fn fail(folder: &Path, line: &str, code: i32, words: &[&str]) {
     }
     assert_eq!(text(&output.stdout), "", "regemm {line}");
     assert_eq!(listing(folder), before, "regemm {line}");
+}
+
+/// Runs a command line and interrupts it as Ctrl-C does, once it has worked for a while.
+pub fn interrupted(folder: &Path, line: &str) -> Output {
+    let child = regemm(folder)
+        .args(line.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    child.wait_with_output().expect("the command ends")
 }
 
 /// Names and lengths of the files in a folder.

@@ -31,6 +31,68 @@ fn a_run_of_nothing_is_refused() {
     }
 }
 
+/// As `ladder` and `accuracy` do, and the document says that it is not all.
+#[test]
+fn what_was_verified_before_an_interruption_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "verify --device sim --seed 1 --cases 1000000 --max-size 20 --kernels naive --json";
+    let output = interrupted(folder.path(), line);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(INTERRUPTED), "{errors}");
+    assert!(errors.contains("only what was verified is reported"), "{errors}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["problems"].as_u64().unwrap() > 0, "{document}");
+    assert!(document["kernels"][0]["cases"].as_u64().unwrap() > 0, "{document}");
+    assert!(document["stopped"].as_str().unwrap().starts_with("interrupted"), "{document}");
+    assert_eq!(document["pass"], false);
+}
+
+/// A document is what `--json` asks for, also of work that cannot stop before its end.
+#[test]
+fn an_interruption_is_a_document_where_one_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write_f32(at, "x.npy", "(1500, 1500)", &vec![1.0; 1500 * 1500]);
+    for line in ["mul x.npy x.npy -o d.npy --device sim", "traffic --size 1500 --kernels naive"] {
+        for (json, documents) in [(" --json", 1), ("", 0)] {
+            let output = interrupted(at, &format!("{line}{json}"));
+            assert_eq!(output.status.code(), Some(INTERRUPTED), "{line}");
+            assert!(text(&output.stderr).contains("regemm: interrupted"), "{line}");
+            let said = text(&output.stdout);
+            assert_eq!(said.matches("\"kind\": \"interrupted\"").count(), documents, "{said}");
+            if documents > 0 {
+                let document: Value = serde_json::from_str(&said).unwrap();
+                assert_eq!(document["error"]["exit_code"], INTERRUPTED);
+            }
+        }
+    }
+}
+
+/// What a problem after others fails with does not hide the others.
+#[test]
+fn what_was_verified_before_a_failure_of_the_device_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "verify --device sim --seed 1 --cases 20 --max-size 2147483647 --kernels naive --json";
+    for seed in 1..100 {
+        let line = line.replace("--seed 1", &format!("--seed {seed}"));
+        let output = run(folder.path(), &line);
+        assert_eq!(output.status.code(), Some(DEVICE), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // The first problem may be the one that is too large.
+        if document["error"].is_null() {
+            assert!(document["problems"].as_u64().unwrap() > 0, "{document}");
+            assert!(
+                document["stopped"].as_str().unwrap().contains("has no room for"),
+                "{document}"
+            );
+            assert_eq!(document["pass"], false);
+            return;
+        }
+    }
+    panic!("all first problems were too large");
+}
+
 /// Not an abort: the exit code says that memory is what is short.
 #[test]
 fn what_the_host_has_no_room_for_is_an_error_of_the_device() {

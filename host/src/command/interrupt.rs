@@ -1,7 +1,8 @@
 //! What happens on Ctrl-C: unfinished output files go, and so does the process; work that can stop by itself is asked
 //! to first.
 
-use super::exit::INTERRUPTED;
+use super::exit::{Failure, INTERRUPTED};
+use super::output::Output;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Whether there is work that can stop by itself.
 static STOPPABLE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a JSON document is asked for of which nothing is written yet.
+static OWES_DOCUMENT: AtomicBool = AtomicBool::new(false);
 
 /// Whether it has been asked to.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -46,12 +50,28 @@ pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Removes the unfinished files and ends the process.
+/// From now on, an end by interruption is said in JSON, too: the document that is asked for holds it.
+pub fn owe_document() {
+    OWES_DOCUMENT.store(true, Ordering::Relaxed);
+}
+
+/// What is written from now on is the document.
+pub fn document_begins() {
+    OWES_DOCUMENT.store(false, Ordering::Relaxed);
+}
+
+/// Removes the unfinished files, says that it was interrupted and ends the process.
 fn end() -> ! {
     // The lock is kept to the end: nothing can be finished or begun any more.
     let unfinished = unfinished();
     for path in unfinished.iter() {
         let _ = fs::remove_file(path);
+    }
+    let interrupted = Failure::Interrupted("interrupted".into());
+    super::eprintln_quietly(format_args!("regemm: {interrupted}"));
+    if OWES_DOCUMENT.swap(false, Ordering::Relaxed) {
+        // Standard output may be closed.
+        let _ = Output::new(true).document(&super::error_json(&interrupted));
     }
     std::process::exit(INTERRUPTED.into());
 }

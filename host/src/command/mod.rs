@@ -131,6 +131,9 @@ pub fn main() -> ExitCode {
         }
     };
     let mut output = Output::new(cli.json);
+    if cli.json {
+        interrupt::owe_document();
+    }
     let outcome = match cli.command {
         Command::Mul(arguments) => mul::run(&arguments, &mut output),
         Command::Ladder(arguments) => ladder::run(&arguments, &mut output),

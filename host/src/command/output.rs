@@ -1,6 +1,7 @@
 //! Everything that is written to standard output: text, or one JSON document.
 
 use super::exit::Failure;
+use super::interrupt;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use regemm::Counters;
@@ -46,6 +47,7 @@ impl Output {
         let text = serde_json::to_string_pretty(document)
             .map_err(|error| Failure::StandardOutput(error.into()))?;
         self.document_written = true;
+        interrupt::document_begins();
         self.write(&format!("{text}\n"))
     }
 

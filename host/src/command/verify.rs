@@ -5,7 +5,7 @@ use super::exit::Failure;
 use super::numbers;
 use super::options::{self, DeviceOption, distinct_kernels};
 use super::output::{Output, count, table};
-use super::{eprintln_quietly, progress};
+use super::{eprintln_quietly, interrupt, progress};
 use clap::Args;
 use regemm::kernels::{self, Problem, Types, base_name};
 use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Summation, Yields};
@@ -56,7 +56,8 @@ Shapes, layouts, leading dimensions, alpha, beta, bias, activation and elements 
 problems are batches. A kernel named without layouts runs transposed factors where it can, else row-major ones. All \
 elements of D are compared with a bound that follows from the number of roundings, or exactly where the elements are \
 integers. D is NaN before each run, and canaries around it and in its gaps show stray writes. Kernels that the device cannot \
-run are left out unless they are named themselves. A failure prints the command that repeats it.
+run are left out unless they are named themselves. A failure prints the command that repeats it. An interruption ends \
+the run after the problem under way; what was found until then is reported.
 
 Examples:
   regemm verify
@@ -118,13 +119,21 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     output.text(format_args!("{}, seed {seed}", device.info().name))?;
 
     let mut failures = Vec::new();
+    let (mut problems, mut ended) = (0, Ok(()));
     let bar = progress::bar(cases.end - cases.start);
-    for index in cases.clone() {
-        let case = Draw::new(seed, index, &types, precision, max_size).ok_or_else(|| {
-            Failure::Verification(format!(
+    interrupt::stop_by_request();
+    for index in cases {
+        if interrupt::requested() {
+            let why = "interrupted; only what was verified is reported";
+            ended = Err(Failure::Interrupted(why.into()));
+            break;
+        }
+        let Some(case) = Draw::new(seed, index, &types, precision, max_size) else {
+            ended = Err(Failure::Verification(format!(
                 "problem {index} could not be drawn: nothing was verified by it"
-            ))
-        })?;
+            )));
+            break;
+        };
         bar.set_message(format!("case {index}"));
         let kernels: Vec<_> = (asked.iter().copied())
             .filter(|kernel| Types::of(kernel) == case.types)
@@ -144,13 +153,19 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
             )
         };
         let outcomes = regemm::with_types!(case.types, run_case(&case, &device, &kernels));
-        let outcomes = outcomes.inspect_err(|_| {
-            let names: Vec<_> = kernels.iter().map(|kernel| kernel.name).collect();
-            bar.suspend(|| {
-                eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
-                eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
-            });
-        })?;
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(failure) => {
+                let names: Vec<_> = kernels.iter().map(|kernel| kernel.name).collect();
+                bar.suspend(|| {
+                    eprintln_quietly(format_args!("regemm: in case {index}: {case}"));
+                    eprintln_quietly(format_args!("regemm: repeat: {}", repeat(&names.join(","))));
+                });
+                ended = Err(failure);
+                break;
+            }
+        };
+        problems += 1;
         for outcome in outcomes {
             note(&mut records, &outcome);
             let Some(fault) = outcome.fault else { continue };
@@ -175,11 +190,17 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if problems == 0 {
+        return ended;
+    }
     records.sort_by_key(|record| {
         kernels::of_all_precisions().position(|kernel| kernel.name == record.kernel.name)
     });
-    let problems = cases.end - cases.start;
-    report(&device, (seed, precision, problems), &records, &failures, output)
+    report(&device, (seed, precision, problems), &records, &failures, &ended, output)?;
+    ended.and(match failures.len() {
+        0 => Ok(()),
+        wrong => Err(Failure::Verification(format!("{wrong} failures, seed {seed}"))),
+    })
 }
 
 fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
@@ -286,6 +307,7 @@ fn report(
     (seed, precision, problems): (u64, Precision, u64),
     records: &[Record],
     failures: &[Value],
+    ended: &Result<(), Failure>,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let kernels: Vec<Value> = records
@@ -311,7 +333,9 @@ fn report(
         "problems": problems,
         "kernels": kernels,
         "failures": failures,
-        "pass": failures.is_empty(),
+        // What was found before is worth as much.
+        "stopped": ended.as_ref().err().map(Failure::to_string),
+        "pass": failures.is_empty() && ended.is_ok(),
     }))?;
     let rows = records.iter().map(|record| {
         vec![
@@ -326,14 +350,14 @@ fn report(
         .text(table(&["kernel", "cases", "elements", "worst error / bound", "failures"], rows))?;
     if failures.is_empty() {
         let elements: usize = records.iter().map(|record| record.elements).sum();
-        return output.text(format_args!(
+        output.text(format_args!(
             "{}, {}, {} elements: all right",
             many(problems, "problem"),
             many(records.len() as u64, "kernel"),
             count(elements as u64)
-        ));
+        ))?;
     }
-    Err(Failure::Verification(format!("{} failures, seed {seed}", failures.len())))
+    Ok(())
 }
 
 /// So many of something.
