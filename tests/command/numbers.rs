@@ -75,6 +75,39 @@ fn results_that_overflow_are_counted_in_a_warning() {
     assert!(errors.contains("infinite.npy: 1600 elements") && !errors.contains("of D"), "{errors}");
 }
 
+/// An error of zero would say that the result is right to the last bit.
+#[test]
+fn where_nothing_is_finite_no_error_is_stated() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    constant(at, "x.npy", (4, 4), 1.0);
+    let mut elements = [f32::NAN; 16];
+    write_f32(at, "nan.npy", "(4, 4)", &elements);
+    elements[..4].fill(1.0);
+    write_f32(at, "row.npy", "(4, 4)", &elements);
+    for (file, finite) in [("nan.npy", 0), ("row.npy", 4), ("x.npy", 16)] {
+        let line = format!("mul {file} x.npy -o d.npy --force --device sim --verify");
+        let document: Value =
+            serde_json::from_str(&text(&run(at, &format!("{line} --json")).stdout)).unwrap();
+        let comparison = &document["verification"]["comparison"];
+        assert_eq!((&comparison["elements"], &comparison["finite"]), (&16.into(), &finite.into()));
+        assert_eq!(document["verification"]["pass"], true);
+        for error in ["max_ratio", "relative_norm_error"] {
+            assert_eq!(comparison[error].is_null(), finite == 0, "{comparison}");
+        }
+        let said = text(&run(at, &line).stdout);
+        let words = match finite {
+            0 => "verified 16 elements: none of them is a finite number, so there is no error",
+            16 => "verified 16 elements: worst error",
+            _ => "verified 16 elements, 4 of them finite: worst error",
+        };
+        assert!(said.contains(words), "{said}");
+    }
+    constant(at, "one.npy", (1, 1), 2.0);
+    let said = succeed(at, "mul one.npy one.npy -o d.npy --force --device sim --verify");
+    assert!(said.contains("verified 1 element: "), "{said}");
+}
+
 #[test]
 fn factors_that_are_infinite_in_the_type_are_refused() {
     let folder = sample();

@@ -124,7 +124,7 @@ fn mul_takes_sums_over_to_f32_where_that_is_asked_for() {
         "bf16_f32: of those that promote their sums: ",
         "computed promoted (precision promoted)",
         "cannot: does not take sums over to f32",
-        "verified 1 elements",
+        "verified 1 element: ",
     ] {
         assert!(said.contains(part), "`{part}` is missing in:\n{said}");
     }

@@ -163,10 +163,10 @@ fn climb<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
         ladder.bar.suspend(|| output.text(format_args!("\n{size}\n{}", ladder.text(&climbed))))?;
         let Climbed { cpu, rungs, .. } = &climbed;
         for cpu in cpu.iter().filter(|cpu| !cpu.verification.pass()) {
-            wrong.push(format!("the processor on {size}: {}", describe(&cpu.verification, true)));
+            wrong.push(format!("the processor on {size}: {}", describe(&cpu.verification)));
         }
         for rung in rungs.iter().filter(|rung| !rung.verification.pass()) {
-            let (name, verdict) = (rung.kernel.name, describe(&rung.verification, true));
+            let (name, verdict) = (rung.kernel.name, describe(&rung.verification));
             wrong.push(format!("{name} on {size}: {verdict}"));
         }
         results.push(ladder.json(&climbed));

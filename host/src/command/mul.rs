@@ -244,7 +244,6 @@ where
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
         operands.warnings.push(warning);
     }
-    let has_numbers = not_finite < d.len() || d.is_empty();
     let Operands { shape: (m, n, k), count: products, layouts, .. } = operands;
     // The sizes were small enough for a product.
     let batch = products.unwrap_or(1) as u32;
@@ -347,7 +346,7 @@ where
         ))?;
     }
     if let Some(verification) = &verification {
-        output.text(format_args!("verified {}", describe(verification, has_numbers)))?;
+        output.text(format_args!("verified {}", describe(verification)))?;
     }
     if let Some(verification) = verification.filter(|verification| !verification.pass()) {
         let path = arguments.output.display();

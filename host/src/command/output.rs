@@ -80,6 +80,11 @@ pub fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> S
     table.to_string()
 }
 
+/// So many of something.
+pub fn many(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A time in the unit that suits it.
 pub fn seconds(value: f64) -> String {
     if value >= 1.0 {

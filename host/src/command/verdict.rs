@@ -1,14 +1,18 @@
 //! Verifications in words and in JSON.
 
-use super::output::count;
+use super::output::{count, many};
 use regemm::verify::Verification;
 use serde_json::{Value, json};
 
 /// A verification in one line. Where no element of the result is finite there is no error to state.
-pub fn describe(verification: &Verification, has_numbers: bool) -> String {
+pub fn describe(verification: &Verification) -> String {
     let comparison = &verification.comparison;
-    let mut text = format!("{} elements: ", count(comparison.elements as u64));
-    if has_numbers {
+    let mut text = many(comparison.elements as u64, "element");
+    if comparison.finite < comparison.elements && comparison.finite > 0 {
+        text += &format!(", {} of them finite", count(comparison.finite as u64));
+    }
+    text += ": ";
+    if comparison.has_error() {
         text += &format!(
             "worst error {:.3} of its bound, relative error in norm {:.2e}",
             comparison.max_ratio, comparison.relative_norm_error
@@ -24,8 +28,8 @@ pub fn describe(verification: &Verification, has_numbers: bool) -> String {
     }
     if comparison.undecided > 0 {
         text += &format!(
-            "; {} elements undecided because sums may overflow",
-            count(comparison.undecided as u64)
+            "; {} undecided because sums may overflow",
+            many(comparison.undecided as u64, "element")
         );
     }
     if comparison.mismatches > 0 {
@@ -35,14 +39,19 @@ pub fn describe(verification: &Verification, has_numbers: bool) -> String {
         }
     }
     if let Some(freivalds) = verification.freivalds.as_ref().filter(|test| !test.pass()) {
-        text += &format!("; {} WRONG rows", count(freivalds.failed_rows as u64));
+        text += &format!("; {}", many(freivalds.failed_rows as u64, "WRONG row"));
     }
     text
 }
 
-/// A verification as a JSON object, its verdict included.
+/// A verification as a JSON object, its verdict included. Errors that cannot be stated are null.
 pub fn verification_json(verification: &Verification) -> Value {
     let mut object = json!(verification);
+    if !verification.comparison.has_error() {
+        for error in ["max_ratio", "relative_norm_error"] {
+            object["comparison"][error] = Value::Null;
+        }
+    }
     object["pass"] = verification.pass().into();
     object
 }

@@ -4,7 +4,7 @@ use super::case::{Draw, Outcome};
 use super::exit::Failure;
 use super::numbers;
 use super::options::{self, DeviceOption, distinct_kernels};
-use super::output::{Output, count, table};
+use super::output::{Output, count, many, table};
 use super::{eprintln_quietly, interrupt, progress};
 use clap::Args;
 use regemm::kernels::{self, Problem, Types, base_name};
@@ -351,18 +351,13 @@ fn report(
     if failures.is_empty() {
         let elements: usize = records.iter().map(|record| record.elements).sum();
         output.text(format_args!(
-            "{}, {}, {} elements: all right",
+            "{}, {}, {}: all right",
             many(problems, "problem"),
             many(records.len() as u64, "kernel"),
-            count(elements as u64)
+            many(elements as u64, "element")
         ))?;
     }
     Ok(())
-}
-
-/// So many of something.
-fn many(number: u64, what: &str) -> String {
-    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// A seed that no run had before, short enough to type.

@@ -13,6 +13,8 @@ use std::fmt;
 pub struct Comparison {
     /// Elements compared: all of them.
     pub elements: usize,
+    /// Elements of which an error can be stated: they and their reference are finite, and decided.
+    pub finite: usize,
     /// Elements that differ from the reference by more than their bound, are NaN where a number is expected or the
     /// reverse, or are the wrong infinity.
     pub mismatches: usize,
@@ -77,9 +79,15 @@ impl Comparison {
         self
     }
 
+    /// Whether there is an error to state: an element has one, or one is wrong, or there are no elements.
+    pub fn has_error(&self) -> bool {
+        self.finite > 0 || self.mismatches > 0 || self.elements == 0
+    }
+
     /// Adds another comparison of parts of the same result. The norm error becomes the larger of the two.
     pub(super) fn merge(&mut self, other: Comparison) {
         self.elements += other.elements;
+        self.finite += other.finite;
         self.mismatches += other.mismatches;
         self.undecided += other.undecided;
         if other.worst.is_some() && (self.worst.is_none() || other.max_ratio > self.max_ratio) {
@@ -113,6 +121,7 @@ pub fn compare<T: Element>(d: &ArrayView2<'_, T>, reference: &Reference) -> Comp
         }
         let accepted_nan = got.is_nan() && reference.nan_too[(row, col)];
         let ratio = if accepted_nan { 0.0 } else { ratio::<T>(got, expected, bound) };
+        comparison.finite += usize::from(got.is_finite() && expected.is_finite());
         if expected.is_finite() {
             // An infinity that rounding may give counts as no error: no finite one could be stated. So does NaN where
             // it is right.

@@ -109,7 +109,7 @@ impl Machine for Bench<'_> {
         let verification =
             self.expectation.check(&d.view()).map_err(|error| Failure::Usage(error.to_string()))?;
         if !verification.pass() {
-            return Ok(Verdict::Wrong(describe(&verification, true)));
+            return Ok(Verdict::Wrong(describe(&verification)));
         }
         let relative_error = verification.comparison.relative_norm_error;
         self.right = Some((d, relative_error));
