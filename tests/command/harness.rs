@@ -83,16 +83,28 @@ pub fn fail(folder: &Path, line: &str, code: i32, words: &[&str]) {
 
 /// Runs a command line and interrupts it as Ctrl-C does, once it has worked for a while.
 pub fn interrupted(folder: &Path, line: &str) -> Output {
+    interrupted_times(folder, line, 1)
+}
+
+fn interrupted_times(folder: &Path, line: &str, times: usize) -> Output {
     let child = regemm(folder)
         .args(line.split_whitespace())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    std::thread::sleep(Duration::from_secs(2));
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    for _ in 0..times {
+        std::thread::sleep(Duration::from_secs(2));
+        // It may have ended.
+        let _ = Command::new("kill").args(["-s", "INT", &pid]).output().unwrap();
+    }
     child.wait_with_output().expect("the command ends")
+}
+
+/// The same, for work that ends its step first: interrupted twice.
+pub fn interrupted_at_once(folder: &Path, line: &str) -> Output {
+    interrupted_times(folder, line, 2)
 }
 
 /// Names and lengths of the files in a folder.

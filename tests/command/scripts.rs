@@ -134,6 +134,11 @@ fn experiments_of_the_help_run() {
     {
         assert!(line.ends_with("(*)"), "{line}");
     }
+    for line in experiments.lines().filter(|line| line.contains("4096 (") || line.contains("--cpu"))
+    {
+        assert!(line.ends_with("(+)"), "{line}");
+    }
+    assert!(experiments.contains("(+) on a GPU"));
     assert!(experiments.contains("--features sweep") && experiments.contains("--example phases"));
     for (words, options) in [
         ("ladder --kernels naive,tiled", "--sizes 16"),

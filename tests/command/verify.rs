@@ -68,6 +68,30 @@ fn an_interruption_is_a_document_where_one_is_asked_for() {
     }
 }
 
+/// Whoever asked for no simulator hears why nothing seems to happen.
+#[test]
+fn long_work_of_the_simulator_is_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (line, words) in [
+        (
+            "ladder --kernels naive,tiled --sizes 700",
+            "computes instead, which is slow: 1029 million",
+        ),
+        (
+            "accuracy --sizes 4000000 --precisions exact",
+            "computes instead, which is slow: 12288 million",
+        ),
+        ("traffic --kernels naive,tiled --size 700", "counts, which is slow: 1029 million"),
+    ] {
+        let errors = text(&interrupted_at_once(at, line).stderr);
+        assert!(errors.contains(words), "{line}: {errors}");
+    }
+    for line in ["ladder --kernels naive --sizes 16", "traffic --kernels naive --size 16"] {
+        assert_eq!(text(&run(at, line).stderr), "", "{line}");
+    }
+}
+
 /// What a problem after others fails with does not hide the others.
 #[test]
 fn what_was_verified_before_a_failure_of_the_device_is_reported() {

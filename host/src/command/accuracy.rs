@@ -103,6 +103,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let info = device.info();
     let provenance = Provenance::gather(&info.name, info.multiprocessors, info.compute_capability);
     let plan = arguments.plan(device.is_sim());
+    if output.is_text() {
+        arguments.device.announce_simulator(&device, multiply_adds(&plan));
+    }
     let bar = progress::bar(plan.trials());
     interrupt::stop_by_request();
     let made = study::run(&plan, &device, provenance, &[], &mut Progress(&bar));
@@ -181,6 +184,13 @@ impl Arguments {
             seed: self.seed,
         }
     }
+}
+
+/// Those of all products in all precisions.
+fn multiply_adds(plan: &Plan) -> f64 {
+    let depths: f64 = plan.depths.iter().map(|&depth| depth as f64).sum();
+    let area = plan.rows as f64 * plan.cols as f64;
+    area * depths * (plan.data.len() * plan.precisions.len()) as f64
 }
 
 /// Reads a kind of data by name.

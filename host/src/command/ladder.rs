@@ -119,6 +119,10 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(why) = left_out::none_left(&kernels, &left_out) {
         return Err(why.into());
     }
+    let products: f64 = sizes.iter().map(|size| size.operations() / 2.0).sum();
+    if output.is_text() {
+        arguments.device.announce_simulator(&device, products * kernels.len() as f64);
+    }
     let ladder = Ladder {
         bar: progress::bar((sizes.len() * kernels.len()) as u64),
         device,

@@ -70,23 +70,25 @@ const EXPERIMENTS: &str = "\
 Experiments, and the commands that make them:
   what a GPU has                  info
   one thread an element           ladder --kernels naive
-  how much faster than a CPU      ladder --cpu --kernels naive --sizes 256,512,1024
-  shared-memory tiles             ladder --kernels naive,tiled --sizes 4096
+  how much faster than a CPU      ladder --cpu --kernels naive --sizes 256,512,1024 (+)
+  shared-memory tiles             ladder --kernels naive,tiled --sizes 4096 (+)
   their traffic, 16 times less    traffic --kernels naive,tiled16
   the micro-kernel, the stages    ladder --kernels microkernel,double_buffered,pipelined
   tiles of warps, tiles shared    ladder --kernels warp_tiled,decoupled,warp_specialised,stream_k
   tensor cores                    ladder --dtype f16 --kernels tensor_core,warpgroup
-  tile sizes and loop orders      sweep (*)
-  the same without shared memory  sweep --staging direct (*)
-  blocks of one row of D          sweep --staging direct --tile 1x1024x32 (*)
-  software pipelining             pipelining (*)
+  tile sizes and loop orders      sweep (+) (*)
+  the same without shared memory  sweep --staging direct (+) (*)
+  blocks of one row of D          sweep --staging direct --tile 1x1024x32 (+) (*)
+  software pipelining             pipelining (+) (*)
   resident blocks and limits      occupancy
   occupancy as textbooks reckon   occupancy --help (two problems)
   errors by precision             accuracy
-  your shape, every kernel        tune --check 1000x2000x3000 --dtype bf16
+  your shape, every kernel        tune --check 1000x2000x3000 --dtype bf16 (+)
   which kernel is chosen, why     tune --explain 100x200x300
   a fused epilogue                mul A.npy B.npy -o D.npy --bias BIAS.npy --activation gelu-erf
   all of it on one page           report ladder.json traffic.json -o report.html
+(+) on a GPU: times are what it is about. The simulator counts instead, and takes minutes for a size of 4096
+
 (*) in a build that has the kernels of the sweep: cargo run --release --features sweep -- sweep";
 
 /// Those that the command does not make.

@@ -23,8 +23,8 @@ use regemm::tuning::Shape;
 use regemm::tuning::explain::explain;
 use regemm::verify::Verification;
 use regemm::{
-    Accumulator, Activation, Device, DeviceSpec, Dtype, Element, Layout, Layouts, Precision,
-    Yields, bf16, f16, kernels,
+    Accumulator, Activation, Device, Dtype, Element, Layout, Layouts, Precision, Yields, bf16, f16,
+    kernels,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -130,9 +130,6 @@ enum Half {
 /// The seed of `--verify` on products so large that rows, columns and vectors are drawn.
 const VERIFY_SEED: u64 = 0;
 
-/// Multiply-adds that take the simulator some seconds.
-const LONG_ON_SIMULATOR: f64 = 1e8;
-
 /// The slope that is meant where none is given.
 const LEAKY_SLOPE: f64 = 0.01;
 
@@ -231,8 +228,8 @@ where
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
     }
     let device = Device::open(arguments.device.device)?;
-    if output.is_text() && arguments.device.device == DeviceSpec::Auto && device.is_sim() {
-        announce_simulator(operands.multiply_adds());
+    if output.is_text() {
+        arguments.device.announce_simulator(&device, operands.multiply_adds());
     }
     let Computed { d, report, times: taken } = compute(arguments, &operands, &device)?;
     let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
@@ -361,15 +358,4 @@ where
         ));
     }
     output.text(format_args!("wrote    {}", arguments.output.display()))
-}
-
-/// Says why the simulator computes and not a GPU, where that takes a while.
-fn announce_simulator(multiply_adds: f64) {
-    let why = options::why_no_gpu();
-    if multiply_adds >= LONG_ON_SIMULATOR {
-        eprintln_quietly(format_args!(
-            "regemm: {why}; the simulator computes instead, which is slow: {:.0} million multiply-adds",
-            multiply_adds / 1e6
-        ));
-    }
 }

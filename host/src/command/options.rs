@@ -1,5 +1,6 @@
 //! Option values that several subcommands take.
 
+use super::eprintln_quietly;
 use super::exit::Failure;
 use super::numbers::{self, LARGEST};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -14,6 +15,33 @@ pub struct DeviceOption {
     /// Where to compute: `auto` (the first GPU, else the simulator), `cuda:N` or `sim`
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: DeviceSpec,
+}
+
+/// Multiply-adds that take the simulator some seconds.
+const LONG_ON_SIMULATOR: f64 = 1e8;
+
+impl DeviceOption {
+    /// Says why the simulator computes and not a GPU, where nobody asked for it and it takes a while.
+    pub fn announce_simulator(&self, device: &Device, multiply_adds: f64) {
+        if self.device == DeviceSpec::Auto && device.is_sim() && multiply_adds >= LONG_ON_SIMULATOR
+        {
+            eprintln_quietly(format_args!(
+                "regemm: {}; the simulator computes instead, which is slow: {:.0} million multiply-adds",
+                why_no_gpu(),
+                multiply_adds / 1e6
+            ));
+        }
+    }
+}
+
+/// Says that counting takes a while, where it does: that is the simulator's work on every machine.
+pub fn announce_counting(multiply_adds: f64) {
+    if multiply_adds >= LONG_ON_SIMULATOR {
+        eprintln_quietly(format_args!(
+            "regemm: the simulator counts, which is slow: {:.0} million multiply-adds; --formulas does without",
+            multiply_adds / 1e6
+        ));
+    }
 }
 
 /// Each value once, in the order in which they are named first.

@@ -176,6 +176,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     })?;
     let [svg, png] = Destination::each([&arguments.svg, &arguments.png], arguments.force)?;
 
+    if output.is_text() && !arguments.formulas {
+        options::announce_counting(size.operations() / 2.0 * kernels.len() as f64);
+    }
     let bar = progress::bar(kernels.len() as u64);
     let mut rows = Vec::new();
     for kernel in kernels {
