@@ -92,6 +92,22 @@ fn long_work_of_the_simulator_is_announced() {
     }
 }
 
+/// By the name of a kernel or of a rung: both exist, in another precision.
+#[test]
+fn kernels_of_precision_exact_are_said_to_be_that() {
+    let folder = tempfile::tempdir().unwrap();
+    for precision in ["split", "fast", "tf32"] {
+        let line = format!("verify --device sim --precision {precision} --kernels");
+        let fails = |name: &str, words: &[&str]| {
+            fail(folder.path(), &format!("{line} {name}"), USAGE, words);
+        };
+        let words = format!("in precision exact, not in {precision}: leave out --precision");
+        fails("tiled16", &["kernel tiled16_f32 computes", &words]);
+        fails("tiled", &["kernels of rung tiled compute", &words]);
+        fails("tield", &["there is no kernel `tield`"]);
+    }
+}
+
 /// What a problem after others fails with does not hide the others.
 #[test]
 fn what_was_verified_before_a_failure_of_the_device_is_reported() {

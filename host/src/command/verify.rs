@@ -260,6 +260,9 @@ fn select(
             Ok(KernelInfo { name, .. }) => Failure::Usage(format!(
                 "kernel {name} computes in precision exact, not in {precision}: leave out --precision"
             )),
+            Err(_) if options::is_rung(name) => Failure::Usage(format!(
+                "kernels of rung {name} compute in precision exact, not in {precision}: leave out --precision"
+            )),
             Err(error) => error.into(),
         })
     };
