@@ -109,7 +109,7 @@ fn where_nothing_is_finite_no_error_is_stated() {
 }
 
 #[test]
-fn factors_that_are_infinite_in_the_type_are_refused() {
+fn factors_that_are_infinite_or_zero_in_the_type_are_refused() {
     let folder = sample();
     let at = folder.path();
     let refused = |options: &str, words: &[&str]| {
@@ -117,12 +117,21 @@ fn factors_that_are_infinite_in_the_type_are_refused() {
     };
     refused("--alpha 1e39", &["--alpha 1e39", "infinite in f32"]);
     refused("--alpha=-1e300", &["--alpha -1e300", "infinite in f32"]);
+    refused("--alpha 1e-50", &["--alpha 1e-50", "zero in f32", "or 0"]);
+    for (number, words) in [("1e400", "is too large for any type"), ("1e-400", "is too small")] {
+        let output = run(at, &format!("mul a.npy b.npy -o d.npy --device sim --alpha {number}"));
+        assert_eq!(output.status.code(), Some(USAGE));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
     write_f32(at, "c.npy", "(2, 2)", &[1.0; 4]);
     refused("--c c.npy --beta 1e39", &["--beta 1e39", "infinite in f32"]);
     let slope = "--activation leaky-relu --leaky-slope 1e39";
     refused(slope, &["--leaky-slope 1e39", "infinite in f32"]);
-    // An infinity that is meant is taken.
-    succeed(at, "mul a.npy b.npy -o d.npy --device sim --alpha inf");
+    refused("--c c.npy --beta=-1e-60", &["--beta -1e-60", "zero in f32"]);
+    // What f32 holds less exactly it still holds, and an infinity that is meant is taken.
+    succeed(at, "mul a.npy b.npy -o d.npy --device sim --force --alpha 1e-44");
+    succeed(at, "mul a.npy b.npy -o d.npy --device sim --force --alpha 0");
+    succeed(at, "mul a.npy b.npy -o d.npy --device sim --force --alpha inf");
 }
 
 /// clap's own test for a negative number knows neither signs of exponents nor numbers without a digit before the point.

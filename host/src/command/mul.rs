@@ -138,14 +138,20 @@ impl Arguments {
         self.leaky_slope.unwrap_or(LEAKY_SLOPE)
     }
 
-    /// Alpha, beta and the slope as they are computed with. What is finite must be so in that type.
+    /// Alpha, beta and the slope as they are computed with. What is finite, or not zero, must be so in that type.
     fn factors<A: Accumulator>(&self) -> Result<[f64; 3], Failure> {
         let factors = [("alpha", self.alpha), ("beta", self.beta), ("leaky-slope", self.slope())];
         for (name, given) in factors {
-            if given.is_finite() && !A::constant(given).to_f64().is_finite() {
-                // Of the types that are computed in f32 is the only one that does not hold all that f64 does.
+            let constant = A::constant(given).to_f64();
+            // Of the types that are computed in f32 is the only one that does not hold all that f64 does.
+            let becomes = match given.is_finite() {
+                true if !constant.is_finite() => Some(("infinite", "a smaller one")),
+                true if constant == 0.0 && given != 0.0 => Some(("zero", "a larger one, or 0")),
+                _ => None,
+            };
+            if let Some((becomes, remedy)) = becomes {
                 return Err(Failure::Usage(format!(
-                    "--{name} {given:e} is infinite in f32, which D is computed in: give a smaller one"
+                    "--{name} {given:e} is {becomes} in f32, which D is computed in: give {remedy}"
                 )));
             }
         }
