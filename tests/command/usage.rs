@@ -78,6 +78,30 @@ fn lists_are_said_to_be_lists() {
     }
 }
 
+/// The nearest name of a value is no help to whoever gives two.
+#[test]
+fn a_list_where_one_value_is_taken_is_said_to_be_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, option) in [
+        ("ladder --device sim --dtype f16,f32", "'--dtype <TYPE>'"),
+        ("ladder --device sim --layouts nn,nt", "'--layouts <LAYOUTS>'"),
+        ("traffic --dtype f16,f32", "'--dtype <TYPE>'"),
+        ("occupancy --dtype f16,f32", "'--dtype <TYPE>'"),
+    ] {
+        refused(folder.path(), line, &[option, "it takes one, not a list"]);
+        let errors = text(&run(folder.path(), line).stderr);
+        assert!(!errors.contains("similar"), "{errors}");
+    }
+    for (line, words) in [("ladder --dtype f31", "f32"), ("ladder --layouts nm", "nn, nt, tn, tt")]
+    {
+        refused(folder.path(), line, &["possible values", words]);
+    }
+    for subcommand in ["ladder", "traffic", "occupancy"] {
+        let help = succeed(folder.path(), &format!("{subcommand} --help"));
+        assert!(help.contains("one kind in a run") && help.contains("possible values"), "{help}");
+    }
+}
+
 /// The ladder of the README is of rungs, and the best kernel of one is seldom the first.
 #[test]
 fn names_of_rungs_stand_for_all_their_kernels() {

@@ -37,13 +37,13 @@ pub struct Arguments {
     /// Sizes, comma-separated: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     sizes: Vec<Size>,
-    /// Element types: `bf16_f32` has results of f32
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    /// Element types, one kind in a run: `bf16_f32` has results of f32
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types_of_run())]
     dtype: Types,
     #[command(flatten)]
     device: DeviceOption,
-    /// How A and B lie in memory, A first: n as they are multiplied, t transposed
-    #[arg(long, visible_alias = "layout", value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts())]
+    /// How A and B lie in memory, A first, one way in a run: n as they are multiplied, t transposed
+    #[arg(long, visible_alias = "layout", value_name = "LAYOUTS", default_value = "nn", value_parser = options::layouts_of_run())]
     layouts: Layouts,
     /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled or stream_k, stands for
     /// all of its kernels that can run; stream_k_f32 is the one that is called so

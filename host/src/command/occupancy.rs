@@ -25,8 +25,8 @@ pub struct Arguments {
     /// A known GPU by its published limits instead, such as h200, a100-40gb, rtx4090 or t4
     #[arg(long, value_name = "ID", conflicts_with = "device")]
     gpu: Option<String>,
-    /// Element type of the kernels: `bf16_f32` has results of f32
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    /// Element types of the kernels, one kind in a run: `bf16_f32` has results of f32
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types_of_run())]
     dtype: Types,
     /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled, stands for all of its
     /// kernels; pipelined_f32 is the one that is called so

@@ -3,9 +3,12 @@
 use super::eprintln_quietly;
 use super::exit::Failure;
 use super::numbers::{self, LARGEST};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Command};
 use regemm::kernels::{self, Types};
 use regemm::{Activation, Device, DeviceSpec, Dtype, Error, KernelInfo, Layouts, Precision};
+use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
@@ -152,6 +155,43 @@ pub fn activation() -> impl TypedValueParser<Value = Activation> {
 pub fn types() -> impl TypedValueParser<Value = Types> {
     let names = Types::ALL.map(Types::name);
     PossibleValuesParser::new(names).map(|name| by_name(&Types::ALL, Types::name, &name))
+}
+
+/// Reads the element types of the one kind of product that a run is about.
+pub fn types_of_run() -> impl TypedValueParser<Value = Types> {
+    One(types())
+}
+
+/// Reads the layouts that a run is about.
+pub fn layouts_of_run() -> impl TypedValueParser<Value = Layouts> {
+    One(layouts())
+}
+
+/// Reads one value, and says so to whoever gives a list, which other subcommands take.
+#[derive(Clone)]
+struct One<P>(P);
+
+impl<P: TypedValueParser> TypedValueParser for One<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        let text = value.to_string_lossy();
+        if !text.contains(',') {
+            return self.0.parse_ref(command, option, value);
+        }
+        let option = option.map(ToString::to_string).unwrap_or_default();
+        let why = format!("invalid value '{text}' for '{option}': it takes one, not a list\n");
+        Err(clap::Error::raw(ErrorKind::ValueValidation, why).with_cmd(command))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 /// Reads layouts by name.

@@ -34,8 +34,8 @@ pub struct Arguments {
     /// Size of the product: N for N x N matrices, or MxNxK
     #[arg(long, value_name = "SIZE", default_value = "256")]
     size: Size,
-    /// Element types: `bf16_f32` has results of f32
-    #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types())]
+    /// Element types, one kind in a run: `bf16_f32` has results of f32
+    #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types_of_run())]
     types: Types,
     /// Only these kernels, comma-separated, in this order. The name of a rung, such as tiled, stands for all of its
     /// kernels that have a formula; pipelined_f32 is the one that is called so
