@@ -333,6 +333,29 @@ fn what_is_tuned_is_chosen_by_from_then_on() {
     assert_eq!(explain()["explanations"][0]["tuned"], false);
 }
 
+/// They would be measured for nothing.
+#[test]
+fn layouts_without_times_in_nn_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let warns = |line: &str, capability: &str| {
+        let mut tune = with_fake_gpu(folder.path());
+        let line = format!("tune --sizes 64 --reps 1 {line}");
+        let tune = tune.args(line.split_whitespace()).env("FAKE_CUDA_CAPABILITY", capability);
+        let output = tune.output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(SUCCESS), "{line}: {errors}");
+        let warning = "warning: nothing of f64 was measured in nn on this GPU";
+        errors.contains(warning) && errors.contains("--layouts nn")
+    };
+    assert!(warns("--dtype f64 --layouts nt", "8.0"));
+    assert!(warns("--dtype f64 --layouts nt,tn", "8.0"), "times in nt are no help");
+    assert!(!warns("--dtype f64 --layouts nt --output table.json", "8.0"));
+    // The library brings times for Hopper.
+    assert!(!warns("--dtype f64 --layouts nt", "9.0"));
+    assert!(!warns("--dtype f64 --layouts tn,nn", "8.0"));
+    assert!(!warns("--dtype f64 --layouts nt", "8.0"));
+}
+
 /// Times in other layouts are of kernels for these, and count beside those of row-major factors alone.
 #[test]
 fn layouts_are_tuned_by_name() {

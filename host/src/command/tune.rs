@@ -12,6 +12,7 @@ mod check;
 pub mod explain;
 mod show;
 
+use super::eprintln_quietly;
 use super::exit::{Failure, with_files};
 use super::interrupt;
 use super::numbers;
@@ -51,7 +52,8 @@ pub struct Arguments {
     )]
     types: Vec<Types>,
     /// How the factors lie in memory, comma-separated, A's layout first: `nt` is B transposed, as weights often are.
-    /// Times in others than `nn` count beside 32 shapes that were measured in `nn`, or near one of fewer
+    /// Times in other layouts need times in `nn`: if at least 32 shapes were measured in `nn` they count for all
+    /// shapes, else near those shapes alone
     #[arg(
         long,
         value_name = "LAYOUTS",
@@ -169,6 +171,9 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         })
         .collect();
     let store = Store::prepared(arguments, device)?;
+    if let Store::Cache(cache) = &store {
+        warn_of_missing_row_major(arguments, device.info(), cache);
+    }
     let campaign = Campaign {
         device,
         reps: arguments.reps,
@@ -217,6 +222,28 @@ fn measure(arguments: &Arguments, device: &Device, output: &mut Output) -> Resul
         output.text(format_args!("wrote {}", path.display()))?;
     }
     end(flow, kept)
+}
+
+/// Says of which element types nothing is known in row-major layouts, without which times in others do not count.
+fn warn_of_missing_row_major(arguments: &Arguments, device: &DeviceInfo, cache: &Cache) {
+    if arguments.layouts.contains(&Layouts::NN) {
+        return;
+    }
+    let is_known = |types: Types| {
+        // What is wrong with a file of the cache is said when it is written.
+        let cached = || cache.load(&Key::of(device, types, Layouts::NN)).ok().flatten();
+        tuning::shipped::used_by(device, types).is_some() || cached().is_some()
+    };
+    let types = distinct(arguments.types.iter().copied());
+    let missing: Vec<_> =
+        types.into_iter().filter(|types| !is_known(*types)).map(Types::name).collect();
+    if !missing.is_empty() {
+        eprintln_quietly(format_args!(
+            "regemm: warning: nothing of {} was measured in nn on this GPU, without which times in other layouts do \
+             not count: measure that as well, by --layouts nn",
+            missing.join(" and ")
+        ));
+    }
 }
 
 /// What the measuring and the keeping come to. Of two failures the device's comes first, which the other may follow
