@@ -159,7 +159,7 @@ fn kernels_that_do_not_fit_a_gpu_are_said_to() {
         assert!(large["registers"].is_null() && large["local_bytes"].is_null(), "{large}");
         assert!(large["occupancy"]["cannot_launch"].is_string(), "{large}");
 
-        let said = on_gpu("info");
+        let said = on_gpu("info --dtype bf16");
         let row = said.lines().find(|row| row.contains("warpgroup_bf16 ")).unwrap();
         assert!(row.contains("cannot run here"), "{said}");
         let document: Value = serde_json::from_str(&on_gpu("info --json")).unwrap();

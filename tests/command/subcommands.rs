@@ -130,11 +130,17 @@ fn ladder_and_info_show_what_a_gpu_can_run_and_say_what_not() {
         assert!(said.contains("cannot run here") && said.contains(left_out), "{said}");
         assert!(!said.contains("is compiled for"), "{said}");
     }
+    let listed = "info --dtype f32,f64,f16,bf16,f16_f32,bf16_f32";
+    for (line, most) in [("info", 60), (listed, 1200)] {
+        let (_, said, _) = on_gpu("8.9", "13000", line);
+        let reasons = said.lines().filter(|line| line.contains("cannot run:")).count();
+        assert_eq!(reasons, 4, "one for each thing that is needed: {said}");
+        assert!(said.contains("more shared memory a block than the 99 KiB"), "{said}");
+        assert!(said.lines().count() < most, "a reason for each kernel: {}", said.lines().count());
+    }
     let (_, said, _) = on_gpu("8.9", "13000", "info");
-    let reasons = said.lines().filter(|line| line.contains("cannot run:")).count();
-    assert_eq!(reasons, 4, "one for each thing that is needed: {said}");
-    assert!(said.contains("more shared memory a block than the 99 KiB"), "{said}");
-    assert!(said.lines().count() < 1200, "a reason for each kernel: {}", said.lines().count());
+    let all = regemm::kernels::of_all_precisions().count();
+    assert!(said.contains(&format!(" of {all} kernels run here")), "{said}");
     // Whoever names one wants that one.
     let (code, _, error) = on_gpu("8.9", "13000", "ladder --kernels warpgroup --dtype f16");
     assert_eq!(code, Some(DEVICE), "{error}");
@@ -288,7 +294,16 @@ fn verify_runs_kernels_that_take_sums_over() {
 #[test]
 fn info_lists_devices_and_kernels_without_a_driver() {
     let folder = tempfile::tempdir().unwrap();
-    let said = succeed(folder.path(), "info --device sim");
+    // Devices are what most look for, and stand before their terminal scrolls.
+    let short = succeed(folder.path(), "info --device sim");
+    assert!(short.contains("sim: SIMT simulator") && short.lines().count() < 60, "{short}");
+    let all = format!("{} kernels in all", regemm::kernels::of_all_precisions().count());
+    for part in [&*all, "--dtype f32", "--kernels tiled", "warpgroup", "bf16_f32"] {
+        assert!(short.contains(part), "`{part}` is missing in:\n{short}");
+    }
+    let said = succeed(folder.path(), "info --device sim --dtype f32,f16,bf16");
+    let tiled = said.lines().find(|line| line.contains(" tiled16_f32 ")).unwrap();
+    assert!(tiled.contains(" 2 KiB "), "as `occupancy` has it: {tiled}");
     let kernels =
         ["naive_f32", "double_buffered_bf16", "halves_f32", "tf32_nt_f32", "rounded_tt_f32"];
     for part in kernels.into_iter().chain(["sim: SIMT simulator", "128 x 128 x 8"]) {

@@ -1,22 +1,26 @@
 //! `regemm info`: devices, limits and kernels.
 
 use super::exit::Failure;
-use super::left_out;
+use super::left_out::{self, unsupported};
 use super::options::{self, DeviceOption};
-use super::output::{Output, bytes, count, or_dash, table};
+use super::output::{Output, bytes, count, many, or_dash, table};
 use super::progress;
+use regemm::gpus::{self, Gpu};
 use regemm::kernels::{Types, base_name, family_name};
-use regemm::{Device, DeviceInfo, DeviceSpec, Dtype, Error, KernelInfo, KernelReport, kernels};
+use regemm::occupancy::compiled;
+use regemm::{
+    Device, DeviceInfo, DeviceSpec, Dtype, Error, KernelInfo, KernelReport, Rung, kernels,
+};
 use serde_json::{Value, json};
 
-/// Show the devices with their limits, and the kernels with what they take of a device
+/// Show the devices with their limits, how many kernels there are, and what those of some types or names take
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Only kernels of these element types, comma-separated: `bf16_f32` has results of f32
+    /// List the kernels of these element types, comma-separated: `bf16_f32` has results of f32
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = options::types())]
     dtype: Vec<Types>,
-    /// Only these kernels, comma-separated, in all layouts where a name has none. The name of a rung, such as tiled,
+    /// List these kernels, comma-separated, in all layouts where a name has none. The name of a rung, such as tiled,
     /// stands for all of its kernels; pipelined_f32 is the one that is called so
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
@@ -25,7 +29,8 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-Registers, local memory and resident blocks come from the driver, which compiles each kernel for the GPU; the \
+Without --dtype and --kernels there is a table of how many kernels there are; --json has them all. Of kernels that are \
+listed registers, local memory and resident blocks come from the driver, which compiles each kernel for the GPU; the \
 simulator does not know them. --device says for which device kernels are described. What cannot run there is listed \
 too, with the reasons below.
 
@@ -51,10 +56,13 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         (0..gpus).map(|gpu| (DeviceSpec::Cuda(gpu), Device::cuda(gpu))).collect();
     devices.push((DeviceSpec::Sim, Ok(Device::sim())));
 
+    let is_listed =
+        !output.is_text() || !arguments.dtype.is_empty() || !arguments.kernels.is_empty();
     let spinner = progress::spinner("compiling kernels");
-    let reports = kernels
-        .into_iter()
-        .map(|kernel| Ok((kernel, report(&selected, kernel)?)))
+    let listed = if is_listed { &kernels[..] } else { &[] };
+    let reports = listed
+        .iter()
+        .map(|&kernel| Ok((kernel, report(&selected, kernel)?)))
         .collect::<Result<Vec<_>, Error>>()?;
     spinner.finish_and_clear();
 
@@ -77,11 +85,50 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
         output.text(format_args!("\nNo GPU: {why}"))?;
     }
     output.text(format_args!("\nKernels on {}", selected.spec()))?;
+    if !is_listed {
+        return summarise(&kernels, &selected, output);
+    }
     let rows = reports.iter().map(|(kernel, outcome)| row(kernel, outcome));
     output.text(table(&HEADING, rows))?;
     left_out::reasons(reports.iter().filter_map(|(_, outcome)| outcome.as_ref().err()))
         .into_iter()
         .try_for_each(|why| output.text(why))
+}
+
+/// How many kernels there are of each rung and element types, of those that the device runs, and why not of all.
+fn summarise(
+    kernels: &[&'static KernelInfo],
+    device: &Device,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    // Those of precisions besides exact belong to no rung of the ladder.
+    let is_exact = |kernel: &KernelInfo| kernels::find(kernel.name).is_ok();
+    let (mut running, mut refusals) = (Vec::new(), Vec::new());
+    for &kernel in kernels {
+        match unsupported(kernel, device) {
+            None => running.push((is_exact(kernel).then_some(kernel.rung), Types::of(kernel))),
+            Some(why) => refusals.push(why),
+        }
+    }
+    let heading: Vec<&str> = ["rung"].into_iter().chain(Types::ALL.map(Types::name)).collect();
+    let rungs = Rung::ALL.map(Some).into_iter().chain([None]);
+    let rows = rungs.map(|rung| {
+        let name = rung.map_or("other precisions than exact", Rung::name).to_owned();
+        let number = |types| running.iter().filter(|&&kernel| kernel == (rung, types)).count();
+        let cell = |number| or_dash((number > 0).then_some(number));
+        [name].into_iter().chain(Types::ALL.map(number).map(cell)).collect()
+    });
+    output.text(table(&heading, rows))?;
+    left_out::reasons(&refusals).into_iter().try_for_each(|why| output.text(why))?;
+    let all = many(kernels.len() as u64, "kernel");
+    let number = match refusals.len() {
+        0 => format!("{all} in all"),
+        _ => format!("{} of {all} run here", count(running.len() as u64)),
+    };
+    output.text(format_args!(
+        "{number}, each in one of four layouts. `regemm info --dtype f32` or `--kernels tiled` lists some with what they \
+         take of the device."
+    ))
 }
 
 impl Arguments {
@@ -237,16 +284,24 @@ fn threads(kernel: &KernelInfo) -> String {
     text
 }
 
+/// Bytes of shared memory that a kernel declares, as they were recorded for the first architecture that it is compiled
+/// for.
+fn declared(kernel: &KernelInfo) -> Option<u32> {
+    let recorded = |gpu: &Gpu| compiled(kernel.entry.name, gpu.capability);
+    Some(gpus::known().iter().find_map(recorded)?.static_shared_bytes)
+}
+
 fn row(kernel: &KernelInfo, outcome: &Outcome) -> Vec<String> {
     let tile = kernel.tile;
     let report = outcome.as_ref().ok();
-    // Shared memory declared in the kernel is only known once it is compiled.
+    // Shared memory declared in the kernel is only known once it is compiled; the simulator compiles nothing.
     let dynamic = report.map_or(kernel.shared_bytes, |report| report.dynamic_shared_bytes);
-    let shared = match report.and_then(|report| report.static_shared_bytes) {
-        Some(declared) => Some(declared + dynamic),
-        None if dynamic == 0 && tile.stages > 0 => None,
-        None => Some(dynamic),
-    };
+    let shared =
+        match report.and_then(|report| report.static_shared_bytes).or_else(|| declared(kernel)) {
+            Some(declared) => Some(declared + dynamic),
+            None if dynamic == 0 && tile.stages > 0 => None,
+            None => Some(dynamic),
+        };
     vec![
         kernel.name.to_owned(),
         kernel.layouts.name().to_owned(),

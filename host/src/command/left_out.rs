@@ -2,6 +2,7 @@
 
 use super::options::is_named;
 use super::output::bytes;
+use regemm::kernels::{self, Problem};
 use regemm::{Device, Error, KernelInfo, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,6 +32,13 @@ pub fn fitting(
         }
     }
     Ok((fitting, left_out))
+}
+
+/// Why a device cannot run a kernel on any product, by what it has, without asking the driver to compile it.
+pub fn unsupported(kernel: &'static KernelInfo, device: &Device) -> Option<Error> {
+    let problem = Problem::packed(kernel.dtype, (1, 1, 1), kernel.layouts);
+    let problem = Problem { target: kernel.target, ..problem };
+    kernels::supports(kernel, &problem, device.info()).err()
 }
 
 /// A line for each reason: all kernels that need the same have one.

@@ -2,12 +2,13 @@
 
 use super::case::{Draw, Outcome};
 use super::exit::Failure;
+use super::left_out::unsupported;
 use super::numbers;
 use super::options::{self, DeviceOption, distinct_kernels};
 use super::output::{Output, count, many, table};
 use super::{eprintln_quietly, interrupt, progress};
 use clap::Args;
-use regemm::kernels::{self, Problem, Types, base_name};
+use regemm::kernels::{self, Types, base_name};
 use regemm::{Device, Dtype, Element, Error, KernelInfo, Layouts, Precision, Summation, Yields};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
@@ -91,8 +92,9 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut asked = distinct_kernels(select(precision, &named, &arguments.kernels)?);
     let device = Device::open(arguments.device.device)?;
     let names = &arguments.kernels;
-    let is_run =
-        |kernel: &'static KernelInfo| options::is_named(kernel, names) || runs(kernel, &device);
+    let is_run = |kernel: &'static KernelInfo| {
+        options::is_named(kernel, names) || unsupported(kernel, &device).is_none()
+    };
     // Where none is left of those that were asked for, the first says why.
     if names.is_empty() || asked.iter().any(|kernel| is_run(kernel)) {
         asked.retain(|kernel| is_run(kernel));
@@ -209,13 +211,6 @@ fn run_case<T: Element + Yields<D>, D: Element<Acc = T::Acc>>(
     kernels: &[&'static KernelInfo],
 ) -> Result<Vec<Outcome>, Failure> {
     case.run::<T, D>(device, kernels)
-}
-
-/// Whether the device can run a kernel, on small products at least.
-fn runs(kernel: &'static KernelInfo, device: &Device) -> bool {
-    let problem = Problem::packed(kernel.dtype, (1, 1, 1), kernel.layouts);
-    let problem = Problem { target: kernel.target, ..problem };
-    kernels::supports(kernel, &problem, device.info()).is_ok()
 }
 
 /// The kernels of a precision and of these element types with these names. A name that fits none is an error.
