@@ -75,6 +75,28 @@ fn results_that_overflow_are_counted_in_a_warning() {
     assert!(errors.contains("infinite.npy: 1600 elements") && !errors.contains("of D"), "{errors}");
 }
 
+/// What does not take part is not warned of.
+#[test]
+fn what_is_not_read_may_be_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    constant(at, "x.npy", (2, 2), 1.0);
+    constant(at, "nan.npy", (2, 2), f32::NAN);
+    let mul = |options: &str| {
+        let line = format!("mul {options} -o d.npy --force --device sim");
+        let output = run(at, &line);
+        assert_eq!(output.status.code(), Some(SUCCESS), "{line}");
+        text(&output.stderr)
+    };
+    assert_eq!(mul("nan.npy x.npy --alpha 0"), "");
+    assert_eq!(mul("x.npy x.npy --c nan.npy --beta 0"), "");
+    let warning = "regemm: warning: nan.npy: 4 elements are NaN or infinite\n";
+    assert_eq!(mul("nan.npy x.npy"), warning);
+    assert_eq!(mul("x.npy x.npy --alpha 0 --c nan.npy"), warning);
+    write_f32(at, "one.npy", "(2, 2)", &[1.0, f32::NAN, 1.0, 1.0]);
+    assert_eq!(mul("one.npy x.npy"), "regemm: warning: one.npy: 1 element is NaN or infinite\n");
+}
+
 /// An error of zero would say that the result is right to the last bit.
 #[test]
 fn where_nothing_is_finite_no_error_is_stated() {

@@ -327,7 +327,7 @@ fn mul_warns_where_conversion_overflows() {
     write_f32(folder.path(), "a.npy", "(2, 3)", &[1e6, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let output = run(folder.path(), "mul a.npy b.npy -o d.npy --as f16");
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("a.npy: 1 elements are infinite as f16"), "{stderr}");
+    assert!(stderr.contains("a.npy: 1 element is infinite as f16"), "{stderr}");
 }
 
 #[test]

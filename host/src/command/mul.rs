@@ -10,7 +10,7 @@ use super::eprintln_quietly;
 use super::exit::Failure;
 use super::load::{Stored, numpy_name};
 use super::numbers;
-use super::operands::{Axis, Contents, Files, Operands};
+use super::operands::{Axis, Contents, Files, Operands, Read};
 use super::options::{self, DeviceOption};
 use super::output::{Output, count, counters_json, multiply_adds, seconds};
 use super::save::Destination;
@@ -227,7 +227,8 @@ where
         )));
     }
     let [alpha, beta, slope] = arguments.factors::<T::Acc>()?;
-    let mut operands = contents.into_operands::<S, T, R, D>()?;
+    let read = Read { factors: alpha != 0.0, c: beta != 0.0 };
+    let mut operands = contents.into_operands::<S, T, R, D>(read)?;
     let all_finite =
         operands.warnings.is_empty() && [alpha, beta, slope].iter().all(|x| x.is_finite());
     for warning in &operands.warnings {
@@ -241,8 +242,12 @@ where
     let not_finite = d.iter().filter(|element| !element.widen().to_f64().is_finite()).count();
     if all_finite && not_finite > 0 {
         let warning = format!(
-            "{} elements of D are NaN or infinite, though all that they are computed from is finite",
-            count(not_finite as u64)
+            "{} NaN or infinite, though all that {} computed from is finite",
+            match not_finite {
+                1 => "1 element of D is".to_owned(),
+                many => format!("{} elements of D are", count(many as u64)),
+            },
+            if not_finite == 1 { "it is" } else { "they are" }
         );
         eprintln_quietly(format_args!("regemm: warning: {warning}"));
         operands.warnings.push(warning);

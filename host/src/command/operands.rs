@@ -124,6 +124,15 @@ impl<'p> Files<'p> {
     }
 }
 
+/// Which operands take part: what is multiplied by zero does not.
+#[derive(Clone, Copy)]
+pub struct Read {
+    /// A and B.
+    pub factors: bool,
+    /// C.
+    pub c: bool,
+}
+
 impl Contents<'_> {
     /// The element type of A and B in files.
     pub fn dtype(&self) -> Dtype {
@@ -131,8 +140,8 @@ impl Contents<'_> {
     }
 
     /// A and B in type `T`, converted from the type `S` of the files, and C and the bias in type `D`, converted from
-    /// `R`.
-    pub fn into_operands<S, T, R, D>(self) -> Result<Operands<T, D>, Failure>
+    /// `R`. Of what is not read nothing is said.
+    pub fn into_operands<S, T, R, D>(self, read: Read) -> Result<Operands<T, D>, Failure>
     where
         S: Stored,
         T: Element<Acc = S::Acc>,
@@ -162,7 +171,7 @@ impl Contents<'_> {
         let mut batch = Batch::default();
         batch.agree(a_path, &a)?;
         batch.agree(b_path, &b)?;
-        let mut warnings = Vec::new();
+        let (mut warnings, mut of_unread) = (Vec::new(), Vec::new());
         let c = match self.c {
             Some((path, c)) => {
                 let c = matrices::<R>(path, c)?;
@@ -172,7 +181,7 @@ impl Contents<'_> {
                     return Err(Failure::file(path, problem));
                 }
                 batch.agree(path, &c)?;
-                Some(convert(path, c, &mut warnings)?)
+                Some(convert(path, c, if read.c { &mut warnings } else { &mut of_unread })?)
             }
             None => None,
         };
@@ -185,8 +194,9 @@ impl Contents<'_> {
             }
             None => None,
         };
-        let a = convert(a_path, a, &mut warnings)?;
-        let b = convert(b_path, b, &mut warnings)?;
+        let of_factors = if read.factors { &mut warnings } else { &mut of_unread };
+        let a = convert(a_path, a, of_factors)?;
+        let b = convert(b_path, b, of_factors)?;
         let count = batch.first.map(|(_, count)| count);
         Ok(Operands { shape: (m, n, k), count, layouts, a, b, c, bias, warnings })
     }
@@ -251,12 +261,18 @@ where
     });
     let path = path.display();
     if not_finite > 0 {
-        warnings.push(format!("{path}: {not_finite} elements are NaN or infinite"));
+        warnings.push(format!("{path}: {} NaN or infinite", elements_are(not_finite)));
     }
     if overflowed > 0 {
-        warnings.push(format!("{path}: {overflowed} elements are infinite as {}", T::DTYPE));
+        warnings.push(format!("{path}: {} infinite as {}", elements_are(overflowed), T::DTYPE));
     }
     Ok(Matrices { array, batch: matrices.batch })
+}
+
+/// That so many elements are something.
+fn elements_are(number: usize) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{number} element{} {verb}", if number == 1 { "" } else { "s" })
 }
 
 /// The array as one of the type that all files were found to hold.
