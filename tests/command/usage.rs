@@ -52,6 +52,17 @@ fn numbers_are_refused_in_plain_words() {
     let at = folder.path();
     refused(at, "ladder --reps 0", &["must be a whole number from 1"]);
     refused(at, "ladder --seed abc", &["must be a whole number from 0"]);
+    for line in ["ladder --seed -1", "verify --seed -1", "tune --seed -1", "accuracy --seed -1"] {
+        refused(at, line, &["invalid value '-1' for '--seed", "must be a whole number from 0"]);
+    }
+    for line in ["ladder --sizes -4", "traffic --size -4", "tune --check -4", "tune --sizes 8,-4"] {
+        refused(at, line, &["invalid value '-4' for '--", "numbers from 1 to 2147483647"]);
+    }
+    for line in
+        ["ladder --reps -1", "verify --cases -1", "verify --max-size -1", "accuracy --size -1"]
+    {
+        refused(at, line, &["invalid value '-1' for '--", "must be a whole number from 1"]);
+    }
     // There would be no problem of that number, and so nothing wrong.
     let last = format!("verify --seed 1 --case {}", u64::MAX);
     refused(at, &last, &["must be a whole number from 0 to 9223372036854775806"]);
