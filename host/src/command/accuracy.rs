@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use study::{Plan, Watch};
 
-/// Measure how far off products of f32 are: error against depth for every precision and kind of data
+/// Measure how far off products of f32 are: error against depth, by precision and kind of data
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -58,7 +58,8 @@ pub struct Arguments {
         default_value = "normal,uniform,wide"
     )]
     data: Vec<Data>,
-    /// Only these precisions, comma-separated, in this order
+    /// These precisions, comma-separated, in this order [default: exact, split, tf32 and fast]; auto is one of the
+    /// first two, as the data are
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::precision_of_f32())]
     precisions: Vec<Precision>,
     #[command(flatten)]

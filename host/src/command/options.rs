@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// `--device`
 #[derive(clap::Args)]
 pub struct DeviceOption {
-    /// Where to compute: `auto` (the first GPU, else the simulator), `cuda:N` or `sim`
+    /// Where to compute: `auto` (the first GPU, else the simulator), `cuda` (the first GPU), `cuda:N` or `sim`
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: DeviceSpec,
 }
