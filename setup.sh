@@ -9,6 +9,8 @@ cd "$(dirname "$0")"
 readonly minimum_minor=95
 readonly component_timeout=60
 readonly debian_packages=(rustc-web cargo-web rust-web-src)
+# Where the system's own compiler and its release are looked for: below another folder in tests.
+readonly system_root=${SETUP_SYSTEM_ROOT:-}
 
 say() { echo "setup: $*"; }
 
@@ -39,7 +41,7 @@ finish_if_able() {
 # The same for the toolchains that cuda_builder tries first by itself.
 finish_if_ready() {
     finish_if_able "$(active_sysroot)" "$1"
-    finish_if_able /usr "$1"
+    finish_if_able "$system_root/usr" "$1"
 }
 
 # Where the variable names a toolchain cuda_builder takes that one or none.
@@ -88,7 +90,7 @@ apt_candidate() {
 is_new_enough() { [[ $1 =~ ^([0-9]+:)?1\.([0-9]+)\. ]] && ((BASH_REMATCH[2] >= minimum_minor)); }
 
 with_apt() {
-    [[ -r /etc/debian_version ]] && command -v apt-get >/dev/null || return 1
+    [[ -r $system_root/etc/debian_version ]] && command -v apt-get >/dev/null || return 1
     local root=()
     if ((EUID != 0)); then
         command -v sudo >/dev/null || { say "apt-get needs root, and there is no sudo"; return 1; }
