@@ -145,3 +145,143 @@ fn who_meets_meets_at_one_place() {
         }
     }
 }
+
+/// What orders or moves memory, and each instruction that it is, with its semantics, scope and state space, and with
+/// operands that are constants. On the simulator none of these instructions run, so only a GPU would show a weaker one.
+const OPERATIONS: &[(&str, &[&str])] = &[
+    ("signal::post(x, 1)", &["st.release.gpu.global.u32"]),
+    ("signal::post_if(holds, x, 1)", &["st.release.gpu.global.u32"]),
+    ("signal::wait(x, 1)", &["ld.acquire.gpu.global.u32"]),
+    ("signal::clear(x)", &["st.relaxed.gpu.global.u32"]),
+    ("counter::add(x, 3)", &["red.relaxed.gpu.global.add.u32"]),
+    ("_ = counter::arrive(x)", &["atom.acq_rel.gpu.global.add.u32"]),
+    ("_ = counter::wait_a_while(x, 1)", &["ld.relaxed.gpu.global.u32"]),
+    ("counter::clear(x)", &["st.relaxed.gpu.global.u32"]),
+    ("object.init(7)", &["mbarrier.init.shared.b64"]),
+    ("object.arrive()", &["mbarrier.arrive.shared.b64"]),
+    ("object.arrive_if(holds)", &["mbarrier.arrive.shared.b64"]),
+    ("object.arrive_expect_tx(64)", &["mbarrier.arrive.expect_tx.shared.b64"]),
+    ("object.arrive_on_copies()", &["cp.async.mbarrier.arrive.noinc.shared.b64"]),
+    ("object.wait(0)", &["mbarrier.try_wait.parity.shared.b64"]),
+    (
+        "object.in_block(1).arrive()",
+        &["mapa.shared::cluster.u32", "mbarrier.arrive.shared::cluster.b64"],
+    ),
+    ("mbarrier::fence_init()", &["fence.mbarrier_init.release.cluster"]),
+    ("async_copy::copy_async::<u32, 1>(room, x, holds)", &["cp.async.ca.shared.global"]),
+    ("async_copy::copy_async::<u32, 2>(room, x, holds)", &["cp.async.ca.shared.global"]),
+    ("async_copy::copy_async::<u32, 4>(room, x, holds)", &["cp.async.cg.shared.global"]),
+    ("async_copy::commit_group()", &["cp.async.commit_group"]),
+    ("async_copy::wait_group::<2>()", &["cp.async.wait_group 2"]),
+    (
+        "bulk_copy::load_2d(room, map, [0, 0], object)",
+        &["cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"],
+    ),
+    (
+        "bulk_copy::load_3d(room, map, [0; 3], object)",
+        &["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"],
+    ),
+    (
+        "bulk_copy::load_3d_multicast(room, map, [0; 3], object, 3)",
+        &[
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster",
+        ],
+    ),
+    (
+        "bulk_copy::store_2d(map, [0, 0], room)",
+        &["cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"],
+    ),
+    (
+        "bulk_copy::store_3d(map, [0; 3], room)",
+        &["cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group"],
+    ),
+    ("bulk_copy::commit_group()", &["cp.async.bulk.commit_group"]),
+    ("bulk_copy::wait_group::<1>()", &["cp.async.bulk.wait_group 1"]),
+    ("bulk_copy::wait_group_read::<1>()", &["cp.async.bulk.wait_group.read 1"]),
+    ("bulk_copy::fence_shared()", &["fence.proxy.async.shared::cta"]),
+    ("cluster::arrive()", &["barrier.cluster.arrive"]),
+    ("cluster::wait()", &["barrier.cluster.wait"]),
+    (
+        "_ = cluster::load_vector::<u32, 4>(room, 1)",
+        &["mapa.shared::cluster.u32", "ld.shared::cluster.v4.b32"],
+    ),
+    ("early_start::wait()", &["griddepcontrol.wait"]),
+    ("thread::sync_threads()", &["bar.sync 0"]),
+    ("warp::sync_warp(warp::FULL_MASK)", &["bar.warp.sync -1"]),
+    ("named_barrier::sync(1, 64)", &["bar.sync 1, 64"]),
+    ("named_barrier::arrive(1, 64)", &["bar.arrive 1, 64"]),
+    ("wgmma::fence()", &["wgmma.fence.sync.aligned"]),
+    ("wgmma::commit_group()", &["wgmma.commit_group.sync.aligned"]),
+    ("wgmma::wait_group::<1>()", &["wgmma.wait_group.sync.aligned 1"]),
+];
+
+/// A kernel that does one of these things.
+const OPERATION: &str = "
+#[cuda_std::kernel]
+pub unsafe fn NAME(x: GlobalPtr<u32>, holds: bool, #[grid_constant] map: &TensorMap) {
+    let (object, room) = (Mbarrier::new(shared_array!(u64; 1)), shared::dynamic::<u32>());
+    unsafe { OPERATION };
+}
+";
+
+/// The instructions that order or move memory, but for loads of parameters, and operands if they are all constants.
+fn ordering_instructions(ptx: &str) -> Vec<String> {
+    const WHICH: [&str; 13] = [
+        "st",
+        "ld",
+        "atom",
+        "red",
+        "fence",
+        "membar",
+        "mbarrier",
+        "cp",
+        "mapa",
+        "bar",
+        "barrier",
+        "griddepcontrol",
+        "wgmma",
+    ];
+    let (_, body) = ptx.split_once("\n{").unwrap();
+    let statements = body.split(['\n', ';', '{', '}']).map(str::trim);
+    let unconditional = statements.map(|text| match text.strip_prefix('@') {
+        Some(guarded) => guarded.split_once(' ').map_or("", |(_, text)| text),
+        None => text,
+    });
+    let is_one = |text: &&str| {
+        text.split('.').next().is_some_and(|opcode| WHICH.contains(&opcode))
+            && !text.starts_with("ld.param")
+    };
+    let of_constants = |text: &str| text.chars().all(|c| c.is_ascii_digit() || "-, ".contains(c));
+    let shortened = |text: &str| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match text.split_once(' ') {
+            Some((opcode, operands)) if !of_constants(operands) => opcode.to_owned(),
+            _ => text,
+        }
+    };
+    unconditional.filter(is_one).map(shortened).collect()
+}
+
+#[test]
+fn operations_are_the_instructions_of_their_scope_and_semantics() {
+    let mut source = format!("{HEAD}#![allow(unused)]");
+    source += "
+        use cuda_std::bulk_copy::{self, TensorMap};
+        use cuda_std::mbarrier::{self, Mbarrier};
+        use cuda_std::memory::GlobalPtr;
+        use cuda_std::{async_copy, cluster, counter, early_start, named_barrier, shared, shared_array, signal, thread};
+        use cuda_std::{warp, wgmma};
+    ";
+    for (i, (operation, _)) in OPERATIONS.iter().enumerate() {
+        let name = format!("operation{i}");
+        source += &OPERATION.replace("NAME", &name).replace("OPERATION", operation);
+    }
+    let modules = device::compile("operations", &[("lib.rs", &*source)], ["sm_90a"]);
+    for (i, (operation, expected)) in OPERATIONS.iter().enumerate() {
+        let ptx = device::text(&modules, "sm_90a", &format!("operation{i}"));
+        let mut found = ordering_instructions(&ptx);
+        // The compiler writes out some rounds of loops.
+        found.dedup();
+        assert_eq!(found, *expected, "{operation}: {ptx}");
+    }
+}
