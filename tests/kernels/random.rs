@@ -27,16 +27,18 @@ fn any_case() -> impl Strategy<Value = Case> {
         prop_oneof![Just(Elements::Normal), Just(Elements::Uniform), Just(Elements::WithNonFinite)];
     let batch = proptest::option::weighted(0.25, (0..4_usize, any::<[bool; 4]>()));
     let batch_and_slices = (batch, 0..5_u32);
-    (sizes, gaps, factors, epilogue, elements, batch_and_slices).prop_map(
+    // Bulk copies take D and C in half of the cases: see `whole_rows`.
+    let places = (gaps, any::<bool>());
+    (sizes, places, factors, epilogue, elements, batch_and_slices).prop_map(
         |(
             (m, n, k),
-            gaps,
+            (gaps, has_whole_rows),
             (alpha, beta, addend),
             (bias, activation, slope),
             elements,
             (batch, slices),
         )| {
-            Case {
+            let case = Case {
                 m,
                 n,
                 k,
@@ -52,9 +54,18 @@ fn any_case() -> impl Strategy<Value = Case> {
                 batch: batch.map(|(count, shared)| BatchCase { count, shared }),
                 precision: Precision::Exact,
                 slices: NonZeroU32::new(slices),
-            }
+            };
+            if has_whole_rows { whole_rows(case) } else { case }
         },
     )
+}
+
+/// A case as wide as the next whole vectors of any type, with gaps of such: all matrices as aligned as bulk copies want
+/// C and D.
+fn whole_rows(case: Case) -> Case {
+    let whole = |size: usize| size.next_multiple_of(8);
+    let gaps = case.gaps.map(|(left, right)| (whole(left), whole(right)));
+    Case { n: whole(case.n), gaps, ..case }
 }
 
 /// Random shapes, places, factors and epilogues, others every time; a failing case is shrunk to a small one.

@@ -84,6 +84,7 @@ pub fn many_tiles<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     };
     // What warpgroups have code of its own for, where bulk copies can take D.
     let of_short = |activation, k, tiles| Case {
+        alpha: -0.75,
         bias: BiasAxis::Column,
         activation,
         ..Case::product(rows, tiles * bn - 16, k)
@@ -142,11 +143,14 @@ pub fn widths<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     for width in regemm_kernels::warpgroup::fit::widths(kernel.width()) {
         let (along, across) = (rows * height, columns * width as usize);
         // Bulk stores take rows of multiples of 8 elements.
-        let plain = |is_mapped: bool, k| match (kernel.swapped, is_mapped) {
-            (false, true) => Case::product(along - 3, across - 8, k),
-            (false, false) => Case::product(along - 3, across - 9, k),
-            (true, true) => Case::product(across - 3, along - 8, k),
-            (true, false) => Case::product(across - 9, along - 3, k),
+        let plain = |is_mapped: bool, k| {
+            let (m, n) = match (kernel.swapped, is_mapped) {
+                (false, true) => (along - 3, across - 8),
+                (false, false) => (along - 3, across - 9),
+                (true, true) => (across - 3, along - 8),
+                (true, false) => (across - 9, along - 3),
+            };
+            Case { alpha: -0.75, ..Case::product(m, n, k) }
         };
         let cases = [
             plain(true, deep),
@@ -179,6 +183,7 @@ pub fn many_products<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
 ) -> Outcome {
     let [bm, bn, bk] = together(kernel);
     let of = |count, of_all: bool, bias, k| Case {
+        alpha: -0.75,
         beta: 0.5,
         addend: Addend::Matrix,
         bias,

@@ -263,15 +263,22 @@ fn few_rows<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     for (m, k) in [(1, bk), (16, 2 * bk), (17, bk - 8), (3, (stages as usize + 1) * bk)] {
         // Rows of whole lines.
         let gaps = [(64, 64); 4];
-        let case = Case { beta: 0.5, addend: Addend::Matrix, gaps, ..Case::product(m, n, k) };
+        let plain = Case { alpha: -0.75, gaps, ..Case::product(m, n, k) };
+        let case = Case { beta: 0.5, addend: Addend::Matrix, ..plain };
         check::<T, D>(case, machine, kernel)?;
     }
     let batch = Some(BatchCase { count: 3, shared: [false, true, false, false] });
-    let case = Case { batch, addend: Addend::Matrix, beta: -1.0, ..Case::product(5, n, 2 * bk) };
+    let plain = Case { alpha: 1.5, batch, ..Case::product(5, n, 2 * bk) };
+    let case = Case { addend: Addend::Matrix, beta: -1.0, ..plain };
     check_in_place::<T, D>(case, machine, kernel).map(drop)
 }
 
-/// Every activation with every bias.
+/// Whether there is another way to D, by bulk stores, where its rows are whole ones.
+fn may_store_in_bulk(kernel: &KernelInfo) -> bool {
+    kernel.boxes.is_some_and(|boxes| boxes.d.is_some())
+}
+
+/// Every activation with every bias, and a factor of the product: where bulk copies cannot take D, and where they can.
 fn epilogues<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -287,12 +294,16 @@ fn epilogues<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
                 ..Case::product(35, 37, 19)
             };
             check::<T, D>(case, machine, kernel)?;
+            if may_store_in_bulk(kernel) {
+                let gaps = case.gaps.map(|(left, right)| (8 * left, 8 * right));
+                check::<T, D>(Case { n: 40, gaps, ..case }, machine, kernel)?;
+            }
         }
     }
     Ok(())
 }
 
-/// C apart from D and C that is D, with different factors.
+/// C apart from D and C that is D, with different factors: where bulk copies cannot take them, and where they can.
 fn addends<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
     machine: &Machine,
     kernel: &'static KernelInfo,
@@ -303,6 +314,11 @@ fn addends<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
                 let gaps = [(0, gap); 4];
                 let case = Case { addend, beta, gaps, ..Case::product(66, 39, 23) };
                 check::<T, D>(case, machine, kernel)?;
+                if may_store_in_bulk(kernel) {
+                    let gaps = gaps.map(|(left, right): (usize, _)| (left, 8 * right));
+                    let case = Case { alpha: -0.75, n: 40, gaps, ..case };
+                    check::<T, D>(case, machine, kernel)?;
+                }
             }
         }
     }
@@ -382,8 +398,8 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
         true => &[Activation::None, Activation::GeluErf][..],
         false => &Activation::ALL,
     };
-    for &activation in activations {
-        let case = Case {
+    let cases = activations.iter().flat_map(|&activation| {
+        let any = Case {
             alpha: 1.25,
             beta: -0.75,
             addend: Addend::Matrix,
@@ -393,6 +409,14 @@ fn same_bits<T: TestElement + Yields<D>, D: TestElement<Acc = T::Acc>>(
             slices: Some(NonZeroU32::MIN),
             ..Case::product(39, 70, 45)
         };
+        // What bulk stores can take has code of its own, with C and, for some activations, without.
+        let in_bulk = Case { n: 72, ..any };
+        let without_c = Case { beta: 0.0, addend: Addend::None, ..in_bulk };
+        let with_c = (activation == Activation::None).then_some(in_bulk);
+        let of_bulk = may_store_in_bulk(kernel).then(|| with_c.into_iter().chain([without_c]));
+        std::iter::once(any).chain(of_bulk.into_iter().flatten())
+    });
+    for case in cases {
         let expected = bits::<T, D>(case, &reference, first)?;
         // The simulator does the same every time.
         for repetition in 0..if machine.is_simulator() { 1 } else { 2 } {
