@@ -5,7 +5,7 @@
 mod common;
 
 use common::{assert_line, download, fault, launch, upload};
-use cuda_std::bulk_copy::{TensorMap, load_3d_multicast};
+use cuda_std::bulk_copy::{TensorMap, fence_shared, load_3d_multicast};
 use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::sim::{AccessKind::*, Counters, Fault, FaultKind, SimError, Simulator};
@@ -439,5 +439,78 @@ fn faults_say_of_which_block_a_thread_is() {
         assert_eq!((fault.block, fault.thread), ([1, 0, 0], [WARP_SIZE, 0, 0]), "{how:?}");
         let text = fault.to_string();
         assert!(texts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
+/// What lies between what a thread of block 0 does to block 1 and what that does next, besides a bulk load that the same
+/// thread has issued after it and block 1 has waited for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u32)]
+enum Issued {
+    /// The thread has read, and arrives at an mbarrier of block 1, which waits for that, too, before it writes there.
+    ArrivesToo,
+    /// It has read, and block 1 writes there.
+    Overwritten,
+    /// The same, with a fence of the asynchronous proxy before the load.
+    Fenced,
+    /// It has read, and block 1 ends.
+    ReadAndEnds,
+    /// It has arrived at an mbarrier of block 1 for which nobody waits, and block 1 ends.
+    ArrivedAndEnds,
+}
+
+#[kernel(cluster = 2)]
+unsafe fn issued(#[grid_constant] map: &TensorMap, how: Issued) {
+    let objects = shared_array!(u64; 2);
+    let (full, read) = (Mbarrier::new(objects), Mbarrier::new(objects.add(1)));
+    let words = shared_array!(u32; 4);
+    let (tile, bytes) = (shared::dynamic::<u32>(), shared::dynamic_bytes());
+    unsafe {
+        full.init(1);
+        read.init(1);
+        fence_init();
+        words.store_vec([0; 4]);
+        cluster::sync();
+        if cluster::rank() == 0 {
+            if how != Issued::ArrivedAndEnds {
+                cluster::load_vector::<u32, 4>(words, 1); // reads
+            }
+            if matches!(how, Issued::ArrivesToo | Issued::ArrivedAndEnds) {
+                read.in_block(1).arrive(); // arrives
+            }
+            if how == Issued::Fenced {
+                fence_shared();
+            }
+            load_3d_multicast(tile, map, [0, 0, 0], full, 0b10);
+            return;
+        }
+        full.arrive_expect_tx(bytes);
+        full.wait(0);
+        if how == Issued::ArrivesToo {
+            read.wait(0);
+        }
+        if matches!(how, Issued::ArrivesToo | Issued::Overwritten | Issued::Fenced) {
+            words.store_vec([1; 4]); // overwrites
+        }
+    }
+}
+
+#[test]
+fn a_copy_says_nothing_of_what_its_thread_did_before() {
+    let simulator = Simulator::new();
+    let map = matrix(&simulator);
+    let run = |how: Issued| launch!(simulator, issued[2, 1, BOX_BYTES](map, how));
+    run(Issued::ArrivesToo).unwrap();
+    let race = FaultKind::SharedRace { other: [0; 3], other_access: Read };
+    let ended = FaultKind::BlockEnded { block: [1, 0, 0] };
+    for (how, kind, line) in [
+        (Issued::Overwritten, race.clone(), "overwrites"),
+        (Issued::Fenced, race, "overwrites"),
+        (Issued::ReadAndEnds, ended.clone(), "reads"),
+        (Issued::ArrivedAndEnds, ended, "arrives"),
+    ] {
+        let fault = fault(run(how));
+        assert_eq!(fault.kind, kind, "{how:?}: {fault}");
+        assert_line(&fault, SOURCE, line);
     }
 }

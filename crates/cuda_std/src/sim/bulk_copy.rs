@@ -32,7 +32,8 @@ pub(super) struct BulkLoad {
     pub(super) bytes: u32,
     /// The thread that issued it.
     pub(super) issuer: Issuer,
-    /// What that thread knew then, where it is one of another block.
+    /// What that thread had learned by then, where it is one of another block: what it has done itself since its last wait
+    /// need not come before the copy's arrival.
     pub(super) knowledge: Knowledge,
     pub(super) place: Place,
 }
@@ -215,7 +216,8 @@ pub(crate) fn bulk_load_multicast(
         }
         let access = (AccessKind::Write, target, source.mapped.tensor.box_bytes() as usize);
         for rank in (0..all).filter(|rank| blocks >> rank & 1 == 1) {
-            let owner = cluster::visit(worker, rank, access, place);
+            // That a block ends before the copy has arrived its mbarrier tells.
+            let owner = cluster::neighbour(worker, rank, access, place);
             load_to(worker, owner, source, mbarrier, place);
         }
         (*worker).tick();
@@ -254,7 +256,7 @@ unsafe fn load_to(
             Knowledge::new()
         } else {
             let (clocks, agents) = (&(*worker).clocks, (*worker).shared.agents());
-            clocks[warp as usize].knowledge(warp as usize, lane as usize, agents)
+            clocks[warp as usize].learned(warp as usize, lane as usize, agents)
         };
         let issuer = Issuer { rank: (*worker).member.rank, thread };
         let load = BulkLoad { source, bytes, issuer, knowledge, place };
@@ -276,6 +278,8 @@ pub(crate) fn fence_proxy_async_shared() {
     let clocks = &mut state.clocks[warp];
     let mut known = clocks.knowledge(warp, lane, state.shared.agents());
     state.shared.fences.fence(&mut known, state.member);
+    // It is no wait, by which the thread would learn of what it has done itself.
+    known[state.member.index(state.thread as usize)] = 0;
     clocks.learn(warp, lane, &known);
     state.tick();
 }

@@ -125,6 +125,15 @@ impl Clocks {
         all
     }
 
+    /// All that `lane` of warp `warp` knows, but of itself only what it had done before it arrived where it has waited
+    /// since: what comes after everything that was known at its last wait, and not after what it has done since then.
+    pub(super) fn learned(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
+        let mut all = self.knowledge(warp, lane, agents);
+        let own = self.member.index(warp * LANES + lane);
+        all[own] = self.afar.get(lane).and_then(|known| known.get(own)).copied().unwrap_or(0);
+        all
+    }
+
     /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
     pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
         let afar = self.afar.get(lane).map_or(&[][..], Vec::as_slice);

@@ -123,12 +123,35 @@ pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
     }
 }
 
-/// The block of a rank, to whose shared memory the running thread does something. Raises a fault where it may have
-/// ended.
+/// The block of a rank, to whose shared memory the running thread does something, which that block must have seen before
+/// it ends. Raises a fault where it may have ended.
 ///
 /// # Safety
 /// As for [`owner`]; there is a block of that rank.
-pub(super) unsafe fn visit(
+unsafe fn visit(
+    worker: *mut Worker,
+    rank: usize,
+    (kind, address, bytes): (AccessKind, u32, usize),
+    place: Place,
+) -> *mut Worker {
+    // SAFETY: as promised by the caller; workers of one cluster run on one host thread, one at a time.
+    unsafe {
+        let owner = neighbour(worker, rank, (kind, address, bytes), place);
+        if owner != worker {
+            let (visitor, thread, clock) = ((*worker).member, (*worker).thread, (*worker).clock);
+            let access = access_of(kind, address, bytes);
+            let visit = Visit { visitor, thread, clock, access, place };
+            (*owner).neighbours.visits.insert(visitor.index(thread as usize), visit);
+        }
+        owner
+    }
+}
+
+/// The block of a rank. Raises a fault where it has ended.
+///
+/// # Safety
+/// As for [`owner`]; there is a block of that rank.
+pub(super) unsafe fn neighbour(
     worker: *mut Worker,
     rank: usize,
     (kind, address, bytes): (AccessKind, u32, usize),
@@ -137,20 +160,17 @@ pub(super) unsafe fn visit(
     // SAFETY: as promised by the caller; workers of one cluster run on one host thread, one at a time.
     unsafe {
         let owner = (&(*worker).neighbours.workers)[rank];
-        if owner == worker {
-            return owner;
-        }
-        let (space, address, bytes) = (Space::Shared, address.into(), bytes as u32);
-        let access = MemoryAccess { space, kind, address, bytes };
-        let (visitor, thread, clock) = ((*worker).member, (*worker).thread, (*worker).clock);
-        if (*owner).neighbours.ended {
+        if owner != worker && (*owner).neighbours.ended {
+            let access = access_of(kind, address, bytes);
             let (kind, message) = too_late((*owner).block_index);
             raise(worker, kind, Some(access), message, place)
         }
-        let visit = Visit { visitor, thread, clock, access, place };
-        (*owner).neighbours.visits.insert(visitor.index(thread as usize), visit);
         owner
     }
+}
+
+fn access_of(kind: AccessKind, address: u32, bytes: usize) -> MemoryAccess {
+    MemoryAccess { space: Space::Shared, kind, address: address.into(), bytes: bytes as u32 }
 }
 
 fn too_late(block: [u32; 3]) -> (FaultKind, String) {
