@@ -88,7 +88,7 @@ impl CudaDevice {
     /// Copies rows to the host, without gaps; complete on return.
     pub fn read_rows(&self, from: Rows, to: &mut [u8]) -> Result<()> {
         let host = to.as_mut_ptr();
-        debug_assert!(to.len() as u64 >= from.row_bytes * from.rows);
+        assert!(to.len() as u64 >= from.row_bytes * from.rows);
         self.copy(from, |part, offset, stream| {
             // SAFETY: the parts tile the rows, and the slice has room for all of them.
             unsafe {
@@ -114,7 +114,7 @@ impl CudaDevice {
     /// Copies rows without gaps from the host; complete on return.
     pub fn write_rows(&self, from: &[u8], to: Rows) -> Result<()> {
         let host = from.as_ptr();
-        debug_assert!(from.len() as u64 >= to.row_bytes * to.rows);
+        assert!(from.len() as u64 >= to.row_bytes * to.rows);
         self.copy(to, |part, offset, stream| {
             // SAFETY: the parts tile the rows, and the slice holds all of them.
             unsafe {
