@@ -21,9 +21,11 @@
 //! | `case.rs` | running a case and checking all that can be checked |
 //! | `themes.rs` | the tests of a kernel |
 //! | `random.rs` | random cases |
+//! | `far.rs` | operands whose elements lie far apart, on the simulator alone |
 //! | `sharing.rs` | those of kernels whose blocks share tiles or take several |
 
 mod case;
+mod far;
 #[path = "../gpu/mod.rs"]
 mod gpu;
 mod machine;
@@ -55,6 +57,7 @@ fn main() {
             }
         }
     }
+    far::add_trials(&mut trials);
     twins_are_there(&mut trials);
     let simulator = machines.simulator().clone();
     trials.push(Trial::test("simulator_runs_all_kernels", move || {
