@@ -92,9 +92,9 @@ fn factors_of_tf32_are_rounded_once() {
 #[test]
 fn products_of_halves_by_warps_hide_the_barrier() {
     for kernel in HALVES.iter().filter(|kernel| kernel.boxes.is_none()) {
-        for (arch, resident_threads) in ARCHS.into_iter().filter(|(arch, _)| *arch != "sm_75") {
+        for (arch, _) in ARCHS.into_iter().filter(|(arch, _)| *arch != "sm_75") {
             let (ptx, text) = module_of(kernel.name, arch);
-            let module = Module { kernel, ptx, text, resident_threads };
+            let module = Module { kernel, ptx, text };
             let (name, tile) = (module.name(), kernel.tile);
             let is_product = |word: &str| word.starts_with("mma.sync.aligned.m16n8k16.row.col.f32");
             let is_read = |word: &str| word.starts_with("ldmatrix.sync.aligned.m8n8.x4");

@@ -1,8 +1,12 @@
 //! Modules of PTX, and what tests look for in them.
 
+use cuda_std::entry::KernelEntry;
 use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::{Needs, Schedule};
+use regemm_kernels::table::{
+    HALVES, IF_MARKED, KERNELS, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32, TRANSPOSER,
+};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -26,12 +30,71 @@ pub fn module_of(entry: &str, arch: &str) -> (&'static PtxModule, &'static str) 
     (module, text)
 }
 
+/// Any module that is embedded: of a kernel of whichever table, or of a launch before or behind one.
+pub struct Embedded {
+    pub entry: &'static KernelEntry,
+    needs: Needs,
+    pub ptx: &'static PtxModule,
+    pub text: &'static str,
+    pub resident_threads: u32,
+}
+
+impl Embedded {
+    /// For messages.
+    pub fn name(&self) -> String {
+        format!("{} for {}", self.ptx.entry, self.ptx.arch)
+    }
+
+    /// The text without comments.
+    pub fn lines(&self) -> impl Iterator<Item = &'static str> {
+        lines(self.text)
+    }
+
+    /// The words of the text.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.lines().flat_map(words)
+    }
+
+    /// Whether the target has what the entry needs.
+    pub fn can_run(&self) -> bool {
+        can_run(self.ptx, self.needs)
+    }
+}
+
+/// Every module that is embedded, each of which exists once.
+pub fn embedded() -> Vec<Embedded> {
+    let tables = [KERNELS, HALVES, IF_MARKED, ROUNDED, TF32];
+    let kernels = tables.into_iter().flatten().filter(|kernel| kernel.entry.name == kernel.name);
+    let reducers = REDUCERS.iter().map(|reducer| &reducer.entry);
+    let alone = [&REPACKER, &TRANSPOSER, &SPLITTER, &ROUNDER];
+    let entries = kernels
+        .map(|kernel| (&kernel.entry, kernel.needs))
+        .chain(reducers.chain(alone).map(|entry| (entry, Needs::Nothing)));
+    let of_archs = |(entry, needs): (&'static KernelEntry, Needs)| {
+        ARCHS.map(|(arch, resident_threads)| {
+            let (ptx, text) = module_of(entry.name, arch);
+            Embedded { entry, needs, ptx, text, resident_threads }
+        })
+    };
+    entries.flat_map(of_archs).collect()
+}
+
+/// Whether the target of a module has what a kernel needs.
+fn can_run(ptx: &PtxModule, needs: Needs) -> bool {
+    let capability = match ptx.arch {
+        "sm_75" => (7, 5),
+        "sm_80" => (8, 0),
+        "sm_90a" => (9, 0),
+        arch => panic!("the compute capability of {arch}"),
+    };
+    needs.met_by(capability)
+}
+
 /// A module that belongs to a kernel of the table.
 pub struct Module {
     pub kernel: &'static KernelInfo,
     pub ptx: &'static PtxModule,
     pub text: &'static str,
-    pub resident_threads: u32,
 }
 
 /// Parts of D that a warp has room for on their way.
@@ -50,7 +113,7 @@ impl Module {
 
     /// The text without comments.
     pub fn lines(&self) -> impl Iterator<Item = &'static str> {
-        self.text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+        lines(self.text)
     }
 
     /// The words of the text: opcodes, directives and operands without the punctuation between them.
@@ -156,13 +219,7 @@ impl Module {
 
     /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
     pub fn can_run(&self) -> bool {
-        let capability = match self.ptx.arch {
-            "sm_75" => (7, 5),
-            "sm_80" => (8, 0),
-            "sm_90a" => (9, 0),
-            arch => panic!("the compute capability of {arch}"),
-        };
-        self.kernel.needs.met_by(capability)
+        can_run(self.ptx, self.kernel.needs)
     }
 
     /// The basic blocks: runs of words between labels and branches.
@@ -329,6 +386,11 @@ impl Module {
     }
 }
 
+/// The lines of a text without comments.
+fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+}
+
 pub fn words(line: &'static str) -> impl Iterator<Item = &'static str> {
     line.split(|c: char| c.is_whitespace() || ";{},()".contains(c)).filter(|word| !word.is_empty())
 }
@@ -365,9 +427,9 @@ pub fn kernels_with_entries() -> impl Iterator<Item = &'static KernelInfo> {
 pub fn all_modules() -> Vec<Module> {
     let mut modules = Vec::new();
     for kernel in kernels_with_entries() {
-        for (arch, resident_threads) in ARCHS {
+        for (arch, _) in ARCHS {
             let (ptx, text) = module_of(kernel.name, arch);
-            modules.push(Module { kernel, ptx, text, resident_threads });
+            modules.push(Module { kernel, ptx, text });
         }
     }
     modules
