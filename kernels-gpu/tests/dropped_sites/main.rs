@@ -1,9 +1,14 @@
-//! The loss of any fence, wait, barrier or arrival of a kernel shows without a GPU.
+//! The loss of fences, waits, barriers and arrivals of kernels shows without a GPU.
 //!
-//! Of kernels that go every way through the source the simulator notes which operations that order others they execute,
-//! and where in the source ([`Site`]). Then each is left out in turn, and a launch must fail or leave other bits in D:
-//! memory is full of NaN before. The few that nobody misses are [listed](survivors) with the reason, and must really be
-//! such.
+//! Of kernels of all kinds the simulator notes which operations that order others they execute, and where in the source
+//! ([`Site`]). Then each is left out in turn, and a launch must fail or leave other bits in D: memory is full of NaN
+//! before. The few that nobody misses are [listed](survivors) with the reason, and must really be such.
+//!
+//! What that proves: an operation is needed in one of the products of its kernel, not in each of them; and operations
+//! of functions that pass on the place of their caller are one site, and are left out together. So where sums go
+//! several ways to D, in functions that are such, products [go one of them alone](Product::finished_otherwise). Kernels
+//! that are in no list, most of which are twins in other layouts, types or sizes of those that are, may have sites of
+//! their own.
 //!
 //! With `--nocapture` a test says of each site what its loss shows.
 //!
@@ -141,6 +146,7 @@ kernels! {
     stream_k_f32: product(130, 130, 380).shared(1, 2);
     stream_k64_f32: product(70, 130, 572).shared(2, 3);
     stream_k64_bulk_tn_f32: product(70, 130, 570).shared(2, 3);
+    split_specialised_f32: product(130, 264, 600).sliced(320);
     split_k16_f32: product(20, 300, 300).sliced(112);
     split_sliced_k_f32: product(70, 130, 600).sliced(320);
     skinny_rows_f32: product(3, 300, 1000).sliced(512);
@@ -198,6 +204,30 @@ kernels! {
     split_warpgroup128_bf16: product(130, 72, 600).sliced(512), product(100, 200, 500), product(20, 72, 500);
     cluster_split64_bf16: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
     cluster_split64_f16_f32: product(100, 64, 1400), product(20, 64, 700), product(100, 63, 700);
+}
+
+/// Where sums go other ways to D than with all that an epilogue reads: each way by itself, with all waits and stores
+/// that it has.
+mod otherwise {
+    use super::*;
+
+    fn check_kernel(name: &str, products: &[Product]) {
+        let all: Vec<_> = products.iter().map(|product| product.finished_otherwise()).collect();
+        for way in 0..3 {
+            super::check_kernel(name, &all.iter().map(|ways| ways[way]).collect::<Vec<_>>());
+        }
+    }
+
+    kernels! {
+        tensor_core64_bf16: product(70, 72, 640);
+        warpgroup64_bf16: product(130, 72, 640), product(130, 72, 640).staying(2).shared(1, 2), product(100, 72, 60).staying(1);
+        warpgroup_bf16: product(130, 264, 320);
+        ping_pong_bf16: product(300, 136, 500).staying(2), product(100, 136, 60).staying(1);
+        warpgroup_fitted_nt_bf16: product(130, 288, 320).fitted(144), product(100, 160, 60).fitted(144).staying(1), product(100, 192, 100).fitted(192);
+        warpgroup_fitted_tall_bf16: product(288, 264, 320).fitted(144), product(304, 200, 100).fitted(160);
+        warpgroup_f16_f32: product(130, 264, 320);
+        cluster_split64_bf16: product(100, 64, 1400);
+    }
 }
 
 /// Entries that no test meets would stay for ever.

@@ -7,6 +7,7 @@ use cuda_std::sim::{Launch, SimError, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
 use half::{bf16, f16};
 use regemm_kernels::element::{Accumulator, Dtype, Element};
+use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
 use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
@@ -24,7 +25,20 @@ use std::ffi::c_void;
 /// What bulk copies need rows to be multiples of.
 const CHUNK_BYTES: u32 = 16;
 
-/// `D = alpha * A * B + beta * C + bias`, and how it is launched.
+/// What becomes of the sums of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Finish {
+    /// All that an epilogue reads: a bias and C.
+    All,
+    /// A bias alone.
+    Bias,
+    /// A bias and GELU.
+    Gelu,
+    /// Nothing but a factor.
+    Factor,
+}
+
+/// `D = activation(alpha * A * B + beta * C + bias)`, and how it is launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     m: u32,
@@ -46,6 +60,7 @@ pub struct Product {
     is_decided: bool,
     /// Whether the kernel reads C by itself, also where bulk copies could bring it.
     reads_c: bool,
+    finish: Finish,
 }
 
 impl Product {
@@ -63,7 +78,13 @@ impl Product {
             is_odd: false,
             is_decided: false,
             reads_c: false,
+            finish: Finish::All,
         }
+    }
+
+    /// The same product without C, with GELU but without C, and with a factor alone: each goes a way of its own to D.
+    pub fn finished_otherwise(self) -> [Self; 3] {
+        [Finish::Bias, Finish::Gelu, Finish::Factor].map(|finish| Product { finish, ..self })
     }
 
     /// With a C that no bulk copy brings.
@@ -327,13 +348,21 @@ impl Product {
         };
         let c = stored((m, n), 2)?;
         let bias = stored((1, n), 3)?;
+        let has_c = self.finish == Finish::All;
         let d = Stored::<D>::new(simulator, self, (m, n), None)?;
         let epilogue = Linear::<D> {
             c: c.matrix,
             bias: bias.matrix.data,
             alpha: T::Acc::constant(-0.75),
-            beta: T::Acc::constant(0.5),
-            bias_axis: BiasAxis::Column,
+            beta: T::Acc::constant(if has_c { 0.5 } else { 0.0 }),
+            bias_axis: match self.finish {
+                Finish::Factor => BiasAxis::None,
+                _ => BiasAxis::Column,
+            },
+            activation: match self.finish {
+                Finish::Gelu => Activation::GeluTanh,
+                _ => Activation::None,
+            },
             ..Linear::identity()
         };
 
@@ -386,7 +415,8 @@ impl Product {
         if let Some(boxes) = box_of_d {
             (results.d, mappings) = (d.map(simulator, boxes), mappings.with_d());
         }
-        let box_of_c = kernel.boxes.filter(|_| k > 0 && !self.reads_c).and_then(|boxes| boxes.c);
+        let box_of_c =
+            kernel.boxes.filter(|_| k > 0 && has_c && !self.reads_c).and_then(|boxes| boxes.c);
         if let Some(boxes) = box_of_c {
             (results.c, mappings) = (c.map(simulator, boxes), mappings.with_c(true));
         }
