@@ -442,8 +442,8 @@ fn faults_say_of_which_block_a_thread_is() {
     }
 }
 
-/// What lies between what a thread of block 0 does to block 1 and what that does next, besides a bulk load that the same
-/// thread has issued after it and block 1 has waited for.
+/// What lies between what a thread of block 0 does to block 1 and what that does next, besides a bulk load that the
+/// same thread has issued after it and block 1 has waited for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u32)]
 enum Issued {

@@ -32,8 +32,8 @@ pub(super) struct BulkLoad {
     pub(super) bytes: u32,
     /// The thread that issued it.
     pub(super) issuer: Issuer,
-    /// What that thread had learned by then, where it is one of another block: what it has done itself since its last wait
-    /// need not come before the copy's arrival.
+    /// What that thread had learned by then, where it is one of another block: what it has done itself since its last
+    /// wait need not come before the copy's arrival.
     pub(super) knowledge: Knowledge,
     pub(super) place: Place,
 }

@@ -123,8 +123,8 @@ pub(crate) unsafe fn cluster_load<V: Copy>(address: u32, place: Place) -> V {
     }
 }
 
-/// The block of a rank, to whose shared memory the running thread does something, which that block must have seen before
-/// it ends. Raises a fault where it may have ended.
+/// The block of a rank, to whose shared memory the running thread does something, which that block must have seen
+/// before it ends. Raises a fault where it may have ended.
 ///
 /// # Safety
 /// As for [`owner`]; there is a block of that rank.

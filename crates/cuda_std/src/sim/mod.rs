@@ -95,16 +95,16 @@
 //! # Clusters
 //!
 //! The blocks of a cluster take turns on one host thread. A multicast copy is one load in each block that its mask
-//! names, which counts at the mbarrier there; it is fetched, and counted, once. What its thread had learned at mbarriers
-//! and barriers when it issued it is known to who waits for that mbarrier in another block, but not what the thread
-//! itself has done since: its own reads and arrivals need not be over when the copy arrives. An arrival at an mbarrier
-//! of another block orders reads before what is written there after it, and makes no writes visible to other blocks:
-//! barriers of the cluster alone do. Of what other blocks have done a thread knows through that, through mbarriers and through barriers of the
-//! cluster alone: those of a block order its own threads. So a copy that may overwrite what another block still reads
-//! is a race, an arrival at an mbarrier of another block needs a barrier of the cluster after the initialisation, and a
-//! block may end only when one of its threads has seen all that others do to its shared memory
-//! ([`FaultKind::BlockEnded`]). A load from another block's shared memory races with every write there that nothing
-//! orders before or after it.
+//! names, which counts at the mbarrier there; it is fetched, and counted, once. What its thread had learned at
+//! mbarriers and barriers when it issued it is known to who waits for that mbarrier in another block, but not what the
+//! thread itself has done since: its own reads and arrivals need not be over when the copy arrives. An arrival at an
+//! mbarrier of another block orders reads before what is written there after it, and makes no writes visible to other
+//! blocks: barriers of the cluster alone do. Of what other blocks have done a thread knows through that, through
+//! mbarriers and through barriers of the cluster alone: those of a block order its own threads. So a copy that may
+//! overwrite what another block still reads is a race, an arrival at an mbarrier of another block needs a barrier of
+//! the cluster after the initialisation, and a block may end only when one of its threads has seen all that others do
+//! to its shared memory ([`FaultKind::BlockEnded`]). A load from another block's shared memory races with every write
+//! there that nothing orders before or after it.
 //!
 //! # Signals
 //!
