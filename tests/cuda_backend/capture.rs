@@ -129,8 +129,8 @@ fn what_a_graph_cannot_hold_is_refused_and_the_capture_goes_on() {
     });
 }
 
-/// A stream that waits for an event of a capture comes into it. From there on products of both that depend on each other
-/// are put in order in the graph, without a wait that the caller asks for.
+/// A stream that waits for an event of a capture comes into it. From there on products of both that depend on each
+/// other are put in order in the graph, without a wait that the caller asks for.
 #[test]
 fn products_on_streams_of_one_capture_are_put_in_order() {
     let name = "capture::products_on_streams_of_one_capture_are_put_in_order";

@@ -72,8 +72,8 @@ pub type LaunchKernelEx = unsafe extern "C" fn(
 pub type StreamIsCapturing =
     unsafe extern "C" fn(stream: *mut c_void, capture_status: *mut i32) -> i32;
 
-/// `cuStreamGetCaptureInfo` (CUDA 10.1): writes the `CUstreamCaptureStatus` of a stream and, where it is being captured,
-/// a number that all streams of the same capture have.
+/// `cuStreamGetCaptureInfo` (CUDA 10.1): writes the `CUstreamCaptureStatus` of a stream and, where it is being
+/// captured, a number that all streams of the same capture have.
 pub type StreamGetCaptureInfo =
     unsafe extern "C" fn(stream: *mut c_void, capture_status: *mut i32, id: *mut u64) -> i32;
 

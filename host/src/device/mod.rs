@@ -297,8 +297,8 @@ impl Device {
     /// or side by side, with rows `ld` elements apart; elements and gaps as in [`Device::matrix`].
     ///
     /// # Errors
-    /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a failure
-    /// of the device.
+    /// [`Error::LeadingDimension`], [`Error::BatchStride`], [`Error::SizeOverflow`], [`Error::OutOfMemory`], or a
+    /// failure of the device.
     pub fn batch_with_strides<T: Element>(
         &self,
         count: usize,

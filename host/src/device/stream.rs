@@ -72,8 +72,8 @@ impl Stream {
     /// what this library puts there, as on any stream. Dropping the `Stream` leaves the driver's stream as it is.
     ///
     /// Make one for each of the other's streams and keep it: its workspace, and what was warmed up before a capture,
-    /// belong to the `Stream` and not to the handle, and work of two `Stream`s with the same handle is put in order like
-    /// that of two streams.
+    /// belong to the `Stream` and not to the handle, and work of two `Stream`s with the same handle is put in order
+    /// like that of two streams.
     ///
     /// # Errors
     /// [`Error::NotCuda`] on the simulator, which has no such streams.

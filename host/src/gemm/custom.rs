@@ -152,10 +152,10 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// precision was set, which are for the epilogue or the kernel to say.
     ///
     /// # Safety
-    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads and writes
-    /// there, and that nobody else writes, or reads where it writes, at the same time: work on matrices and vectors that
-    /// are named ([`Gemm::epilogue_reads_matrix`], [`Gemm::epilogue_writes_matrix`]) is put in order. An epilogue
-    /// without addresses needs nothing.
+    /// Addresses in the epilogue are those of memory on this device that is valid for what the epilogue reads and
+    /// writes there, and that nobody else writes, or reads where it writes, at the same time: work on matrices and
+    /// vectors that are named ([`Gemm::epilogue_reads_matrix`], [`Gemm::epilogue_writes_matrix`]) is put in order. An
+    /// epilogue without addresses needs nothing.
     pub unsafe fn run_custom<'d, E: Epilogue<D>>(
         self,
         kernel: &CustomKernel<T, E, D>,
@@ -172,8 +172,8 @@ impl<'a, T: Element + Yields<D>, D: Element<Acc = T::Acc>> Gemm<'a, T, D> {
     /// As for [`Gemm::run_custom`].
     ///
     /// # Safety
-    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named stays valid so
-    /// long by itself.
+    /// As for [`Gemm::run_custom`], until the work is done. Memory of matrices and vectors that are named stays valid
+    /// so long by itself.
     pub unsafe fn enqueue_custom<'d, E: Epilogue<D>>(
         self,
         stream: &Stream,

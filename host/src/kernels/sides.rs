@@ -1,5 +1,5 @@
-//! Kernels for a D of few rows or columns: for which sides of D those are made whose tiles are filled from shared memory,
-//! of which there are several sizes.
+//! Kernels for a D of few rows or columns: for which sides of D those are made whose tiles are filled from shared
+//! memory, of which there are several sizes.
 
 use super::{Types, kernels, kernels_for};
 use regemm_kernels::kernel::{KernelInfo, ShortSide, Tile};
@@ -70,7 +70,8 @@ mod tests {
     use super::*;
     use regemm_kernels::layout::Layouts;
 
-    /// Elements of the large factor must lie together along k: where both do there are kernels for rows and for columns.
+    /// Elements of the large factor must lie together along k: where both do there are kernels for rows and for
+    /// columns.
     #[test]
     fn kernels_without_one_alike_are_for_both_sides() {
         let staged = |kernel: &&KernelInfo| kernel.short_side.is_some() && kernel.tile.stages > 0;

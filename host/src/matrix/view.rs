@@ -265,8 +265,8 @@ impl<'a, T: Element> MatrixView<'a, T> {
     /// The memory from `address` on is device memory of `device` and holds `rows` rows of `cols` elements that begin
     /// `ld` elements apart.
     ///
-    /// - It stays so for `'a`, and until the work that was enqueued with this view is done. Its owner gives it back after
-    ///   that: he synchronises the stream or the device before, or gives it back in the order of that stream
+    /// - It stays so for `'a`, and until the work that was enqueued with this view is done. Its owner gives it back
+    ///   after that: he synchronises the stream or the device before, or gives it back in the order of that stream
     ///   (`cudaFreeAsync`).
     /// - Nobody writes it for `'a`, and until that work is done nobody but this library through other such views. This
     ///   is about the order on the device, and the library cannot put other work in order with its own, neither that of
