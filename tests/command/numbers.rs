@@ -72,7 +72,10 @@ fn results_that_overflow_are_counted_in_a_warning() {
     constant(at, "infinite.npy", (40, 40), f32::INFINITY);
     let output = run(at, "mul infinite.npy small.npy -o d.npy --force --device sim");
     let errors = text(&output.stderr);
-    assert!(errors.contains("infinite.npy: 1600 elements") && !errors.contains("of D"), "{errors}");
+    assert!(
+        errors.contains("infinite.npy: 1,600 elements") && !errors.contains("of D"),
+        "{errors}"
+    );
 }
 
 /// What does not take part is not warned of.

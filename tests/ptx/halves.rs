@@ -92,9 +92,8 @@ fn factors_of_tf32_are_rounded_once() {
 #[test]
 fn products_of_halves_by_warps_hide_the_barrier() {
     for kernel in HALVES.iter().filter(|kernel| kernel.boxes.is_none()) {
-        for (arch, _) in ARCHS.into_iter().filter(|(arch, _)| *arch != "sm_75") {
-            let (ptx, text) = module_of(kernel.name, arch);
-            let module = Module { kernel, ptx, text };
+        for target in ARCHS.into_iter().filter(|(arch, _)| *arch != "sm_75") {
+            let module = Module::of(kernel, target);
             let (name, tile) = (module.name(), kernel.tile);
             let is_product = |word: &str| word.starts_with("mma.sync.aligned.m16n8k16.row.col.f32");
             let is_read = |word: &str| word.starts_with("ldmatrix.sync.aligned.m8n8.x4");
@@ -113,7 +112,7 @@ fn products_of_halves_by_warps_hide_the_barrier() {
             let before =
                 code[first..first + barrier].iter().filter(|word| is_product(word)).count();
             assert_eq!(before, products - of_rows, "{name}");
-            assert!(!text.contains(".local"), "{name}");
+            assert!(!module.text.contains(".local"), "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ use regemm_kernels::table::{
     HALVES, IF_MARKED, KERNELS, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32, TRANSPOSER,
 };
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 /// What the library is compiled for, and the threads that a multiprocessor of it can hold (CUDA C++ Programming Guide,
@@ -40,6 +41,16 @@ pub struct Embedded {
 }
 
 impl Embedded {
+    /// That of an entry for one target, on whose multiprocessors so many threads are resident.
+    fn of(
+        entry: &'static KernelEntry,
+        needs: Needs,
+        (arch, resident_threads): (&str, u32),
+    ) -> Embedded {
+        let (ptx, text) = module_of(entry.name, arch);
+        Embedded { entry, needs, ptx, text, resident_threads }
+    }
+
     /// For messages.
     pub fn name(&self) -> String {
         format!("{} for {}", self.ptx.entry, self.ptx.arch)
@@ -47,17 +58,23 @@ impl Embedded {
 
     /// The text without comments.
     pub fn lines(&self) -> impl Iterator<Item = &'static str> {
-        lines(self.text)
+        self.text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
     }
 
-    /// The words of the text.
+    /// The words of the text: opcodes, directives and operands without the punctuation between them.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         self.lines().flat_map(words)
     }
 
-    /// Whether the target has what the entry needs.
+    /// Whether the target has what the entry needs; where it does not, the host refuses to launch it.
     pub fn can_run(&self) -> bool {
-        can_run(self.ptx, self.needs)
+        let capability = match self.ptx.arch {
+            "sm_75" => (7, 5),
+            "sm_80" => (8, 0),
+            "sm_90a" => (9, 0),
+            arch => panic!("the compute capability of {arch}"),
+        };
+        self.needs.met_by(capability)
     }
 }
 
@@ -70,31 +87,22 @@ pub fn embedded() -> Vec<Embedded> {
     let entries = kernels
         .map(|kernel| (&kernel.entry, kernel.needs))
         .chain(reducers.chain(alone).map(|entry| (entry, Needs::Nothing)));
-    let of_archs = |(entry, needs): (&'static KernelEntry, Needs)| {
-        ARCHS.map(|(arch, resident_threads)| {
-            let (ptx, text) = module_of(entry.name, arch);
-            Embedded { entry, needs, ptx, text, resident_threads }
-        })
-    };
-    entries.flat_map(of_archs).collect()
-}
-
-/// Whether the target of a module has what a kernel needs.
-fn can_run(ptx: &PtxModule, needs: Needs) -> bool {
-    let capability = match ptx.arch {
-        "sm_75" => (7, 5),
-        "sm_80" => (8, 0),
-        "sm_90a" => (9, 0),
-        arch => panic!("the compute capability of {arch}"),
-    };
-    needs.met_by(capability)
+    let of_targets = |(entry, needs)| ARCHS.map(|target| Embedded::of(entry, needs, target));
+    entries.flat_map(of_targets).collect()
 }
 
 /// A module that belongs to a kernel of the table.
 pub struct Module {
     pub kernel: &'static KernelInfo,
-    pub ptx: &'static PtxModule,
-    pub text: &'static str,
+    embedded: Embedded,
+}
+
+impl Deref for Module {
+    type Target = Embedded;
+
+    fn deref(&self) -> &Embedded {
+        &self.embedded
+    }
 }
 
 /// Parts of D that a warp has room for on their way.
@@ -106,19 +114,9 @@ const ONE: &str =
 const TO_ALL: &str = "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster";
 
 impl Module {
-    /// For messages.
-    pub fn name(&self) -> String {
-        format!("{} for {}", self.ptx.entry, self.ptx.arch)
-    }
-
-    /// The text without comments.
-    pub fn lines(&self) -> impl Iterator<Item = &'static str> {
-        lines(self.text)
-    }
-
-    /// The words of the text: opcodes, directives and operands without the punctuation between them.
-    pub fn words(&self) -> impl Iterator<Item = &'static str> {
-        self.lines().flat_map(words)
+    /// That of a kernel for one target, on whose multiprocessors so many threads are resident.
+    pub fn of(kernel: &'static KernelInfo, target: (&str, u32)) -> Module {
+        Module { kernel, embedded: Embedded::of(&kernel.entry, kernel.needs, target) }
     }
 
     /// The bulk loads.
@@ -215,11 +213,6 @@ impl Module {
     pub fn copies_asynchronously(&self) -> bool {
         let in_stages = self.kernel.rung >= Rung::Pipelined && self.kernel.tile.stages > 0;
         in_stages && self.ptx.arch != "sm_75"
-    }
-
-    /// Whether the target has the kernel's instructions; where it does not, the host refuses to launch it.
-    pub fn can_run(&self) -> bool {
-        can_run(self.ptx, self.kernel.needs)
     }
 
     /// The basic blocks: runs of words between labels and branches.
@@ -386,11 +379,6 @@ impl Module {
     }
 }
 
-/// The lines of a text without comments.
-fn lines(text: &'static str) -> impl Iterator<Item = &'static str> {
-    text.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code))
-}
-
 pub fn words(line: &'static str) -> impl Iterator<Item = &'static str> {
     line.split(|c: char| c.is_whitespace() || ";{},()".contains(c)).filter(|word| !word.is_empty())
 }
@@ -406,7 +394,7 @@ pub fn bytes(access: &str) -> u32 {
 /// The module of every kernel of the table for every architecture that can run it.
 pub fn modules() -> Vec<Module> {
     let mut modules = all_modules();
-    modules.retain(Module::can_run);
+    modules.retain(|module| module.can_run());
     modules
 }
 
@@ -425,12 +413,6 @@ pub fn kernels_with_entries() -> impl Iterator<Item = &'static KernelInfo> {
 
 /// The module of every kernel of the table for every architecture; each exists once.
 pub fn all_modules() -> Vec<Module> {
-    let mut modules = Vec::new();
-    for kernel in kernels_with_entries() {
-        for (arch, _) in ARCHS {
-            let (ptx, text) = module_of(kernel.name, arch);
-            modules.push(Module { kernel, ptx, text });
-        }
-    }
-    modules
+    let of_targets = |kernel| ARCHS.map(|target| Module::of(kernel, target));
+    kernels_with_entries().flat_map(of_targets).collect()
 }

@@ -30,24 +30,17 @@ use study::{Plan, Watch};
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Depths K of the products, comma-separated [default: 64 to 65536 on a GPU, 64 to 1024 on the simulator]
-    #[arg(
-        long,
-        visible_alias = "depths",
-        value_name = "K",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = numbers::extent
-    )]
+    #[arg(long, visible_alias = "depths", value_name = "K", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     /// Rows and columns of D; of one of them where the other is given alone [default: 256 on a GPU, 32 on the
     /// simulator]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::extent)]
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
     size: Option<NonZeroUsize>,
     /// Rows of D
-    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = numbers::extent)]
+    #[arg(long, value_name = "M", value_parser = numbers::extent)]
     rows: Option<NonZeroUsize>,
     /// Columns of D
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::extent)]
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
     cols: Option<NonZeroUsize>,
     /// What A and B hold, comma-separated
     #[arg(
@@ -65,7 +58,7 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = numbers::seed)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Write the record as JSON to this file, for `regemm report`
     #[arg(long, short, value_name = "FILE")]

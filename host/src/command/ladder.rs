@@ -35,7 +35,7 @@ use std::num::NonZeroUsize;
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Sizes, comma-separated: N for N x N matrices, or MxNxK [default: 256 to 4096 on a GPU, 256 on the simulator]
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE", value_delimiter = ',')]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     sizes: Vec<Size>,
     /// Element types, one kind in a run: `bf16_f32` has results of f32
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = options::types_of_run())]
@@ -50,19 +50,13 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     kernels: Vec<String>,
     /// Measurements of each kernel on a GPU, of which the median counts
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "20",
-        allow_negative_numbers = true,
-        value_parser = numbers::count
-    )]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Multiply on the processor, too: the first kernel's speed-up is relative to that
     #[arg(long)]
     cpu: bool,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = numbers::seed)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
 

@@ -47,7 +47,7 @@ mod tune;
 mod verdict;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Failure;
 use output::Output;
 use std::ffi::OsString;
@@ -113,12 +113,24 @@ enum Command {
     Info(info::Arguments),
 }
 
+/// The command line of this process. What begins with a minus and is a number is a value, so that the option it is
+/// given to says what it takes.
+fn parsed() -> Result<Cli, clap::Error> {
+    let negative = |argument: Arg| {
+        let has_value = argument.get_action().takes_values();
+        if has_value { argument.allow_negative_numbers(true) } else { argument }
+    };
+    let mut command = Cli::command().mut_subcommands(|command| command.mut_args(negative));
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     interrupt::ignore_file_size_signal();
     interrupt::install();
     log_warnings();
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output, usage errors to standard error. Neither can be reported further.

@@ -2,6 +2,7 @@
 
 use super::exit::Failure;
 use super::load::{Loaded, Stored, load, numpy_name};
+use super::output::many;
 use clap::ValueEnum;
 use ndarray::{Array2, Array3, ArrayD, ArrayView2, Axis as ArrayAxis, Ix3};
 use regemm::verify::check_room;
@@ -271,8 +272,7 @@ where
 
 /// That so many elements are something.
 fn elements_are(number: usize) -> String {
-    let verb = if number == 1 { "is" } else { "are" };
-    format!("{number} element{} {verb}", if number == 1 { "" } else { "s" })
+    format!("{} {}", many(number as u64, "element"), if number == 1 { "is" } else { "are" })
 }
 
 /// The array as one of the type that all files were found to hold.

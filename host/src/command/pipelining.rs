@@ -16,13 +16,7 @@ use std::num::NonZeroUsize;
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Rows, columns and depth of the products, comma-separated [default: 256 to 4096 on a GPU, 128 on the simulator]
-    #[arg(
-        long,
-        value_name = "N",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = numbers::extent
-    )]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     /// Block tile: BMxBNxBK
     #[arg(long, value_name = "BMxBNxBK", default_value = "64x128x16", value_parser = block_tile)]
@@ -33,16 +27,10 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// Measurements of each kernel on a GPU, of which the median counts
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "30",
-        allow_negative_numbers = true,
-        value_parser = numbers::count
-    )]
+    #[arg(long, value_name = "N", default_value = "30", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = numbers::seed)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
 }
 

@@ -43,29 +43,17 @@ use store::Store;
 pub struct Arguments {
     /// Rows, columns and depth of the products, comma-separated [default: 1024,2048,4096 on a GPU, 256 on the
     /// simulator]
-    #[arg(
-        long,
-        value_name = "N",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        value_parser = numbers::extent
-    )]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = numbers::extent)]
     sizes: Vec<NonZeroUsize>,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
     device: DeviceOption,
     /// Most measurements of one configuration on one size, of which the median counts; slow ones get fewer
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "20",
-        allow_negative_numbers = true,
-        value_parser = numbers::count
-    )]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = numbers::count)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = numbers::seed)]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Keep the record in this JSON file, written after each pass over the configurations
     #[arg(long, short, value_name = "FILE")]

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Size of the product: N for N x N matrices, or MxNxK
-    #[arg(long, allow_negative_numbers = true, value_name = "SIZE", default_value = "256")]
+    #[arg(long, value_name = "SIZE", default_value = "256")]
     size: Size,
     /// Element types, one kind in a run: `bf16_f32` has results of f32
     #[arg(long = "dtype", value_name = "TYPE", default_value = "f32", value_parser = options::types_of_run())]

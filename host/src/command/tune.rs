@@ -39,13 +39,7 @@ pub struct Arguments {
     /// Shapes to measure, comma-separated: N or MxNxK [default: some 490 with sides up to 32768 and depths up to 65536,
     /// which say enough about all others; in other layouts some 120, and in `nt` some 95 of layers of transformers
     /// besides]
-    #[arg(
-        long,
-        allow_negative_numbers = true,
-        value_name = "SIZE",
-        value_delimiter = ',',
-        conflicts_with_all = MODES
-    )]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', conflicts_with_all = MODES)]
     sizes: Vec<Size>,
     /// Element types, comma-separated: `bf16_f32` has results of f32
     #[arg(
@@ -72,23 +66,10 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceOption,
     /// Least measurements of each kernel that comes close to the fastest, of which the median counts
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "10",
-        allow_negative_numbers = true,
-        value_parser = numbers::count,
-        conflicts_with_all = WITHOUT_TIMES
-    )]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = numbers::count, conflicts_with_all = WITHOUT_TIMES)]
     reps: NonZeroUsize,
     /// Seed of the random operands
-    #[arg(
-        long,
-        default_value_t = 1,
-        allow_negative_numbers = true,
-        value_parser = numbers::seed,
-        conflicts_with_all = WITHOUT_TIMES
-    )]
+    #[arg(long, default_value_t = 1, value_parser = numbers::seed, conflicts_with_all = WITHOUT_TIMES)]
     seed: u64,
     /// Write the times to this file instead of the cache
     #[arg(long, short, value_name = "FILE", conflicts_with_all = MODES)]
@@ -107,13 +88,7 @@ pub struct Arguments {
     #[arg(long, group = "mode")]
     clear: bool,
     /// Measure nothing: show which kernel is chosen for these shapes, comma-separated, and why
-    #[arg(
-        long,
-        allow_negative_numbers = true,
-        value_name = "SIZE",
-        value_delimiter = ',',
-        group = "mode"
-    )]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     explain: Vec<Size>,
     /// Explain for a known GPU that need not be there, such as h200, by what the library brings for it, whatever
     /// REGEMM_TUNING says
@@ -121,13 +96,7 @@ pub struct Arguments {
     gpu: Option<String>,
     /// Measure all kernels on these shapes, comma-separated, and compare the one that is chosen with the fastest: what
     /// a product of your own takes; keep nothing
-    #[arg(
-        long,
-        allow_negative_numbers = true,
-        value_name = "SIZE",
-        value_delimiter = ',',
-        group = "mode"
-    )]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', group = "mode")]
     check: Vec<Size>,
 }
 

@@ -18,14 +18,14 @@ use std::num::NonZeroUsize;
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Number of problems [default: 200 on a GPU, 100 on the simulator]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::count)]
+    #[arg(long, value_name = "N", value_parser = numbers::count)]
     cases: Option<NonZeroUsize>,
     /// Seed of all problems; a fresh one is drawn and printed if none is given
-    #[arg(long, allow_negative_numbers = true, value_parser = numbers::seed)]
+    #[arg(long, value_parser = numbers::seed)]
     seed: Option<u64>,
     /// Only the problem of this number, as printed by a failure
     #[arg(long, value_name = "I", requires = "seed", conflicts_with = "cases",
-          allow_negative_numbers = true, value_parser = numbers::case)]
+          value_parser = numbers::case)]
     case: Option<u64>,
     /// Only these element types, comma-separated: `bf16_f32` has results of f32
     #[arg(
@@ -46,7 +46,7 @@ pub struct Arguments {
           value_parser = options::precision_with_kernels())]
     precision: Precision,
     /// Most rows, columns and depth [default: 1000 on a GPU, 160 on the simulator]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = numbers::extent)]
+    #[arg(long, value_name = "N", value_parser = numbers::extent)]
     max_size: Option<NonZeroUsize>,
     #[command(flatten)]
     device: DeviceOption,
