@@ -1,8 +1,9 @@
-//! Zeros, copies within a device's memory, and streams that somebody else made: on the simulator, and on the first GPU
-//! if there is one. What is waited for is tested in `cuda_backend`, without a GPU.
+//! Zeros, copies within a device's memory, streams that somebody else made, and the clock of the multiprocessors: on the
+//! simulator, and on the first GPU if there is one. What is waited for is tested in `cuda_backend`, without a GPU.
 
 mod gpu;
 
+use regemm::measure::SmClock;
 use regemm::ndarray::{Array2, Array3, s};
 use regemm::{Device, Gemm, Stream};
 
@@ -72,5 +73,33 @@ fn a_stream_of_somebody_else_takes_products() {
         Gemm::new(&a, &b).enqueue(&stream, &mut d).unwrap();
         drop(stream);
         assert_eq!(d.to_array().unwrap(), numbered(70, 50), "{device:?}");
+    }
+}
+
+/// In MHz: no GPU is slower while it computes, and none is faster.
+const CLOCKS: std::ops::Range<f64> = 100.0..4000.0;
+
+#[test]
+fn the_clock_of_a_span_is_one_that_a_gpu_can_have() {
+    for device in devices() {
+        let clock = SmClock::new(&device, 3).unwrap();
+        assert_eq!(clock.is_none(), device.is_sim(), "the simulator has no clock");
+        let Some(mut clock) = clock else { continue };
+        let stream = device.stream().unwrap();
+        let a = device.upload(&numbered(1000, 1000).view()).unwrap();
+        let mut d = device.zeros(1000, 1000).unwrap();
+        assert_eq!(clock.mhz().unwrap(), [None; 3], "nothing is measured yet");
+        for span in [0, 2, 0] {
+            clock.begin(&stream, span).unwrap();
+            Gemm::new(&a, &a).enqueue(&stream, &mut d).unwrap();
+            clock.end(&stream, span).unwrap();
+        }
+        let mhz = clock.mhz().unwrap();
+        for (span, is_measured) in [true, false, true].into_iter().enumerate() {
+            let is_possible = mhz[span].is_some_and(|mhz| CLOCKS.contains(&mhz));
+            assert_eq!(is_possible, is_measured, "{device:?}: {mhz:?}");
+        }
+        clock.begin(&stream, 2).unwrap();
+        assert_eq!(clock.mhz().unwrap()[2], None, "a span that has begun again has no end");
     }
 }

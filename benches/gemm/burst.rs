@@ -1,13 +1,13 @@
 //! Short bursts: what contenders do on a device that has rested.
 //!
-//! Large products bring a GPU to the limit of its power within tenths of a second, and its clock falls. What a program
-//! gets that multiplies now and then is what it does before that: each burst is a few milliseconds of products of one
-//! contender, after a pause in which the device does nothing.
+//! Large products bring a GPU to the limit of its power within tenths of a second, and its clock falls further than at
+//! once. What a program gets that multiplies now and then is what it does before that: each burst is a few milliseconds
+//! of products of one contender, after a pause in which the device does nothing.
 
 use crate::contest::LEAST_AT_THE_LIMIT;
-use crate::meter::{self, Meter};
+use crate::meter::Meter;
 use regemm::Stream;
-use regemm::measure::{Samples, Spacer, orders};
+use regemm::measure::{Samples, SmClock, Spacer, orders};
 use regemm_report::versus::{Burst, Case};
 use std::thread;
 use std::time::Duration;
@@ -27,9 +27,6 @@ const BURSTS: usize = 5;
 /// before.
 const PAUSE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(1500);
-
-/// Between two readings of the clock.
-const READING_PAUSE: Duration = Duration::from_micros(500);
 
 /// How many products of a case that takes this long are a burst; none if it is not measured in bursts.
 pub fn products(case: &Case, seconds: f64) -> Option<usize> {
@@ -51,6 +48,7 @@ pub fn measure(
     mut enqueue: impl FnMut(usize) -> Result<(), Error>,
 ) -> Result<Vec<Option<Burst>>, Error> {
     let mut spacer = Spacer::new(stream)?;
+    let mut clock = SmClock::new(stream.device(), contenders)?;
     // Loads its kernel.
     spacer.enqueue(stream)?;
     stream.synchronize()?;
@@ -65,6 +63,9 @@ pub fn measure(
             watts[contender].extend(meter.and_then(Meter::watts));
             // The first event has to wait until the first product is queued, or it would measure the host.
             spacer.enqueue(stream)?;
+            if let Some(clock) = &mut clock {
+                clock.begin(stream, contender)?;
+            }
             let start = stream.record()?;
             enqueue(contender)?;
             // Once more would be no burst after a rest, so that it is counted instead.
@@ -73,9 +74,10 @@ pub fn measure(
                 enqueue(contender)?;
             }
             let end = stream.record()?;
-            let (finished, conditions) = meter::during(meter, READING_PAUSE, || end.synchronize());
-            finished?;
-            clocks[contender].extend(conditions.map(|conditions| conditions.sm_mhz));
+            if let Some(clock) = &mut clock {
+                clock.end(stream, contender)?;
+                clocks[contender].extend(clock.mhz()?[contender]);
+            }
             times[contender].push(end.elapsed_since(&start)?.div_f64(products as f64));
         }
     }

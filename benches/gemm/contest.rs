@@ -373,6 +373,7 @@ fn entry<D: Element>(
         samples: samples.count(),
         products,
         late: samples.late(),
+        sm_mhz: samples.sm_mhz(),
         relative_error: admitted.relative_error,
         burst,
         turn,

@@ -200,11 +200,11 @@ fn in_short(measured: &Measured) -> String {
     if !others.is_empty() {
         line += &format!(" ({})", others.join(", "));
     }
-    if let Some(conditions) = measured.conditions {
-        line += &format!(", {:.0} MHz", conditions.sm_mhz);
-        if let Some(watts) = conditions.watts {
-            line += &format!(", {watts:.0} W");
-        }
+    if let Some(mhz) = measured.sm_mhz() {
+        line += &format!(", {mhz:.0} MHz");
+    }
+    if let Some(watts) = measured.conditions.and_then(|conditions| conditions.watts) {
+        line += &format!(", {watts:.0} W");
     }
     let costs = measured.epilogue_costs().into_iter().zip(measured.epilogue_costs_in_turns());
     for (of_whom, (cost, in_turns)) in ["", " of cuBLASLt"].into_iter().zip(costs) {
@@ -253,14 +253,16 @@ fn begin(
         }
         Err(why) => without.push(format!("{CUBLAS}: {why}")),
     }
+    loaded.push(
+        "clocks: cycles that the multiprocessors counted (`%clock64`) for the time that passed"
+            .to_owned(),
+    );
     match meter {
         Ok(meter) => {
-            loaded.push(format!(
-                "NVML {}: clock and power while a case is measured",
-                meter.version()
-            ));
+            let version = meter.version();
+            loaded.push(format!("NVML {version}: power while a case is measured"));
         }
-        Err(why) => without.push(format!("clocks and power: {why}")),
+        Err(why) => without.push(format!("power: {why}")),
     }
     Record {
         provenance: arguments.recording.provenance(device),

@@ -1,7 +1,7 @@
-//! The clock and the power of the device while something is measured, from NVIDIA's management library.
+//! The power of the device while something is measured, and what its clock is set to, from NVIDIA's management library.
 //!
-//! The library, NVML, comes with the driver and is loaded when the benchmark starts; without it everything but clocks
-//! and power is measured. Readings are taken by a thread that sleeps between them, so that the thread that measures is
+//! The library, NVML, comes with the driver and is loaded when the benchmark starts; without it everything but these
+//! is measured. Readings are taken by a thread that sleeps between them, so that the thread that measures is
 //! left alone.
 
 use libloading::Library;

@@ -9,7 +9,7 @@ use crate::burst::mean;
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::{self, Meter};
 use regemm::Stream;
-use regemm::measure::{Samples, orders};
+use regemm::measure::{Samples, SmClock, orders};
 use regemm_report::versus::{Case, Group, Turn};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const ROUNDS: usize = 5;
 const AHEAD_SECONDS: f64 = 10e-3;
 const MOST_AHEAD: f64 = 256.0;
 
-/// Between two readings of clock and power.
+/// Between two readings of the power.
 const READING_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether a case is measured in turns whose slowest contender takes so many seconds: large squares, and those with an
@@ -60,6 +60,7 @@ pub fn measure(
     let contenders = seconds.len();
     let products: Vec<usize> =
         seconds.iter().map(|seconds| lasting(HALF_SECONDS, *seconds) as usize).collect();
+    let mut clock = SmClock::new(stream.device(), contenders)?;
     let mut times = vec![Vec::new(); contenders];
     let mut clocks = vec![Vec::new(); contenders];
     let mut watts = vec![Vec::new(); contenders];
@@ -68,6 +69,9 @@ pub fn measure(
             let products = products[contender];
             let mut repeat = |times| (0..times).try_for_each(|_| enqueue(contender));
             repeat(products)?;
+            if let Some(clock) = &mut clock {
+                clock.begin(stream, contender)?;
+            }
             let start = stream.record()?;
             let ahead = lasting(AHEAD_SECONDS, seconds[contender]).min(MOST_AHEAD) as usize;
             let ahead = ahead.min(products);
@@ -76,12 +80,15 @@ pub fn measure(
             let rest = || -> Result<_, Error> {
                 repeat(products - ahead)?;
                 let end = stream.record()?;
+                if let Some(clock) = &mut clock {
+                    clock.end(stream, contender)?;
+                    clocks[contender].extend(clock.mhz()?[contender]);
+                }
                 end.synchronize()?;
                 Ok(end)
             };
             let (end, conditions) = meter::during(meter, READING_PAUSE, rest);
             times[contender].push(end?.elapsed_since(&start)?.div_f64(products as f64));
-            clocks[contender].extend(conditions.map(|conditions| conditions.sm_mhz));
             watts[contender].extend(conditions.and_then(|conditions| conditions.watts));
         }
     }

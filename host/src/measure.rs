@@ -7,8 +7,10 @@
 //! product takes other ones than the product before it, of more memory than the L2 cache holds, so that none finds its
 //! operands there: see [`Rotation`].
 
+mod clock;
 mod operands;
 
+pub use clock::SmClock;
 pub use operands::{OperandSet, Part, Rotation, SetLayout};
 
 use crate::device::stream::{Event, Stream};
@@ -48,13 +50,14 @@ pub struct Samples {
     /// In ascending order.
     sorted: Vec<Duration>,
     late: usize,
+    sm_mhz: Option<f64>,
 }
 
 impl Samples {
     /// Sorts times; `None` if there are none.
     pub fn new(mut times: Vec<Duration>) -> Option<Samples> {
         times.sort_unstable();
-        (!times.is_empty()).then_some(Samples { sorted: times, late: 0 })
+        (!times.is_empty()).then_some(Samples { sorted: times, late: 0, sm_mhz: None })
     }
 
     /// The time that a fraction `q` in 0 to 1 of the samples does not exceed. Between two samples it is interpolated
@@ -89,6 +92,11 @@ impl Samples {
     /// hold a wait for the host.
     pub fn late(&self) -> usize {
         self.late
+    }
+
+    /// The mean [clock](SmClock) of the multiprocessors in MHz while [`alternate`] took them.
+    pub fn sm_mhz(&self) -> Option<f64> {
+        self.sm_mhz
     }
 }
 
@@ -150,6 +158,8 @@ pub fn alternate<E: From<crate::Error>>(
 
     let mut times = vec![Vec::with_capacity(rounds); contenders];
     let mut too_late = vec![0; contenders];
+    let mut clock = SmClock::new(stream.device(), contenders)?;
+    let mut clocks = vec![Vec::with_capacity(rounds); contenders];
     for order in orders(contenders).take(rounds) {
         let mut events: Vec<(usize, Event, Event)> = Vec::with_capacity(contenders);
         for contender in order {
@@ -158,11 +168,17 @@ pub fn alternate<E: From<crate::Error>>(
                 for _ in 0..1 << repetitions {
                     spacer.enqueue(stream)?;
                 }
+                if let Some(clock) = &mut clock {
+                    clock.begin(stream, contender)?;
+                }
                 let start = stream.record()?;
                 for _ in 0..products[contender] {
                     enqueue(contender)?;
                 }
                 let end = stream.record()?;
+                if let Some(clock) = &mut clock {
+                    clock.end(stream, contender)?;
+                }
                 let is_late = start.has_passed()?;
                 if repetitions == MOST_LATE || !is_late {
                     too_late[contender] += usize::from(is_late);
@@ -176,9 +192,17 @@ pub fn alternate<E: From<crate::Error>>(
             let together = end.elapsed_since(&start)?;
             times[contender].push(together.div_f64(products[contender].max(1) as f64));
         }
+        for (clocks, mhz) in clocks.iter_mut().zip(clock.as_ref().map_or(Ok(vec![]), SmClock::mhz)?)
+        {
+            clocks.extend(mhz);
+        }
     }
-    let samples = times.into_iter().filter_map(Samples::new).zip(too_late);
-    Ok(samples.map(|(samples, late)| Samples { late, ..samples }).collect())
+    let samples = times.into_iter().filter_map(Samples::new).zip(too_late).zip(clocks);
+    let complete = |((samples, late), clocks): (_, Vec<f64>)| {
+        let sm_mhz = clock::mean(&clocks);
+        Samples { late, sm_mhz, ..samples }
+    };
+    Ok(samples.map(complete).collect())
 }
 
 /// The order of contenders in each round, at random but always the same, without end. A card that is at its power limit

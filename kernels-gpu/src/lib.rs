@@ -18,6 +18,7 @@
 //! | [`mod@epilogue`] | what happens to a sum before it is stored |
 //! | [`schedule`] | several blocks for a tile (split-K, stream-K), several tiles for a block (persistent kernels) |
 //! | [`prepare`] | launches before a product: aligned copies, transposes, halves |
+//! | [`cycles`] | at which clock other launches ran |
 //!
 //! [`table`] lists every instantiation, and the macros of [`instantiate`] make PTX entries, host tables and names of
 //! its rows.
@@ -28,6 +29,7 @@
 #![allow(clippy::needless_range_loop)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+pub mod cycles;
 pub mod double;
 pub mod element;
 pub mod epilogue;

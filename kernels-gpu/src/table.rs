@@ -5,6 +5,7 @@
 //! The feature `entries` (on by default) makes PTX entries of the rows. A kernel crate that instantiates kernels of its
 //! own switches it off, or its PTX would contain these as well.
 
+use crate::cycles;
 use crate::double::bulk::DoubleBulk;
 use crate::double::cluster_split::DoubleClusterSplit;
 use crate::double::tensor_core::DoubleTensorCore;
@@ -39,6 +40,7 @@ use crate::warpgroup::rounded::Rounded;
 use crate::warpgroup::split::SplitWarpgroup;
 use crate::warpgroup::split_halves::SplitHalves;
 use crate::{gemm_kernels, reducers};
+use cuda_std::memory::GlobalPtr;
 use half::{bf16, f16};
 
 reducers! {
@@ -112,6 +114,20 @@ pub unsafe fn round_factors(params: Split) {
 /// [`round_factors()`] as the host sees it.
 #[cfg(not(target_arch = "nvptx64"))]
 pub static ROUNDER: cuda_std::entry::KernelEntry = round_factors::ENTRY;
+
+/// The launches before and behind others whose clock is measured.
+///
+/// # Safety
+/// As [`note`](cycles::note).
+#[cuda_std::kernel(max_threads = cycles::THREADS, min_blocks = 1)]
+pub unsafe fn note_cycles(to: GlobalPtr<u64>, multiprocessors: u32, mark: u32) {
+    // SAFETY: the launcher keeps the contract.
+    unsafe { cycles::note(to, multiprocessors, mark) }
+}
+
+/// [`note_cycles()`] as the host sees it.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static CYCLE_COUNTER: cuda_std::entry::KernelEntry = note_cycles::ENTRY;
 
 gemm_kernels! {
     /// All kernels with the built-in epilogue for f32 in two [halves](crate::warpgroup::halves), by layouts. They are

@@ -443,3 +443,28 @@ fn samples_that_waited_for_the_host_are_taken_again() {
         assert_eq!(enqueued_with(usize::MAX), 2 * (1 + 3) * 3, "but not for ever");
     });
 }
+
+/// The work that keeps the device busy before a sample is not part of it, nor is what others do behind it.
+#[test]
+fn the_clock_of_a_sample_is_that_between_its_events() {
+    let name = "order::the_clock_of_a_sample_is_that_between_its_events";
+    in_child(name, Driver::Fake, &[], |path| {
+        let device = Device::cuda(0).unwrap();
+        let stream = device.stream().unwrap();
+        let (a, mut d) = (matrix(&device), matrix(&device));
+        let mut log = Log::new(path);
+        let sampling = Sampling { warm_up: 0, rounds: 1 };
+        let samples = alternate::<Error>(&stream, &[3], sampling, |_| {
+            enqueue(&stream, &a, &a, &mut d);
+            Ok(())
+        });
+        let lines = log.next();
+        let kernels = lines.iter().filter_map(|line| line.strip_prefix("launch "));
+        let kernels = Vec::from_iter(kernels.map(|line| line.split(' ').next().unwrap()));
+        let notes = Vec::from_iter((0..kernels.len()).filter(|i| kernels[*i] == "note_cycles"));
+        let &[begin, end] = &notes[..] else { panic!("{lines:#?}") };
+        assert!(begin > 0, "the device is busy before: {lines:#?}");
+        assert_eq!(kernels[begin + 1..end], ["naive_f32"; 3]);
+        assert_eq!(samples.unwrap()[0].sm_mhz(), None, "the driver computes nothing");
+    });
+}

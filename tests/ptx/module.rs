@@ -5,7 +5,8 @@ use regemm::kernels::kernels;
 use regemm::{Dtype, KernelInfo, Layout, Layouts, PtxModule, Rung, ptx_modules};
 use regemm_kernels::kernel::{Needs, Schedule};
 use regemm_kernels::table::{
-    HALVES, IF_MARKED, KERNELS, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER, TF32, TRANSPOSER,
+    CYCLE_COUNTER, HALVES, IF_MARKED, KERNELS, REDUCERS, REPACKER, ROUNDED, ROUNDER, SPLITTER,
+    TF32, TRANSPOSER,
 };
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -83,7 +84,7 @@ pub fn embedded() -> Vec<Embedded> {
     let tables = [KERNELS, HALVES, IF_MARKED, ROUNDED, TF32];
     let kernels = tables.into_iter().flatten().filter(|kernel| kernel.entry.name == kernel.name);
     let reducers = REDUCERS.iter().map(|reducer| &reducer.entry);
-    let alone = [&REPACKER, &TRANSPOSER, &SPLITTER, &ROUNDER];
+    let alone = [&REPACKER, &TRANSPOSER, &SPLITTER, &ROUNDER, &CYCLE_COUNTER];
     let entries = kernels
         .map(|kernel| (&kernel.entry, kernel.needs))
         .chain(reducers.chain(alone).map(|entry| (entry, Needs::Nothing)));

@@ -98,26 +98,18 @@ fn launch_bounds_are_those_of_the_table() {
     }
 }
 
-/// Launches before a product that divide by what the host never lets be zero, and of which the compiler does not know
-/// it.
-const MAY_PANIC: [&str; 2] = ["split_factors", "round_factors"];
-
 /// Catches sums or operands that live in local memory because something indexes them at run time, functions that were
 /// not inlined, and panic paths, which are bounds checks that the compiler could not prove away.
 #[test]
 fn there_is_no_local_memory_no_call_and_no_trap() {
     for module in embedded().iter().filter(|module| module.can_run()) {
-        let may_panic = MAY_PANIC.contains(&module.entry.name);
-        let mut panics = false;
         for word in module.words() {
             let mut parts = word.split('.');
             let opcode = parts.next().unwrap_or_default();
             let is_panic = ["call", "trap"].contains(&opcode) || parts.clone().any(|p| p == "func");
-            panics |= is_panic;
             let is_local = opcode == "alloca" || parts.any(|part| part == "local");
-            assert!(!is_local && (!is_panic || may_panic), "{}: {word}", module.name());
+            assert!(!is_local && !is_panic, "{}: {word}", module.name());
         }
-        assert_eq!(panics, may_panic, "{}: whether it has a panic path", module.name());
     }
 }
 

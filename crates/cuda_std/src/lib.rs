@@ -19,6 +19,7 @@
 //! | [`registers`] | registers that warpgroups hand over to others (`setmaxnreg`) |
 //! | [`signal`] | blocks that wait for other blocks |
 //! | [`counter`] | counts that blocks keep together |
+//! | [`clock`] | cycles of a multiprocessor, and time |
 //! | [`early_start`] | launches that begin before the one before them has ended (programmatic dependent launch) |
 //! | [`mma`] | matrix products of a warp, on tensor cores (`mma.sync`, `ldmatrix`) |
 //! | [`shared`] | static shared arrays ([`shared_array!`]) and dynamic shared memory |
@@ -56,6 +57,7 @@ pub use cuda_std_macros::{device_inline, kernel};
 
 pub mod async_copy;
 pub mod bulk_copy;
+pub mod clock;
 pub mod cluster;
 pub mod counter;
 pub mod early_start;

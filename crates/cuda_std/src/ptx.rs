@@ -9,6 +9,8 @@ mod arithmetic;
 mod async_copy;
 #[path = "ptx/bulk_copy.rs"]
 mod bulk_copy;
+#[path = "ptx/clock.rs"]
+mod clock;
 #[path = "ptx/cluster.rs"]
 mod cluster;
 #[path = "ptx/convergent.rs"]
@@ -35,6 +37,7 @@ mod wgmma;
 pub use arithmetic::*;
 pub use async_copy::*;
 pub use bulk_copy::*;
+pub use clock::*;
 pub use cluster::*;
 pub use counter::*;
 pub use early_start::*;

@@ -285,3 +285,39 @@ fn operations_are_the_instructions_of_their_scope_and_semantics() {
         assert_eq!(found, *expected, "{operation}: {ptx}");
     }
 }
+
+/// A kernel that measures how long a load takes.
+const TIMED: &str = "
+use cuda_std::clock;
+use cuda_std::memory::GlobalPtr;
+
+#[cuda_std::kernel]
+pub unsafe fn timed(x: GlobalPtr<u64>) {
+    let begin = (clock::multiprocessor(), clock::cycles(), clock::nanoseconds());
+    unsafe {
+        let loaded = x.load();
+        let end = (clock::cycles(), clock::nanoseconds());
+        let cycles = end.0 - begin.1;
+        x.add(begin.0.into()).store(loaded + cycles * (end.1 - begin.2));
+    }
+}
+";
+
+#[test]
+fn time_is_read_where_the_kernel_does_so() {
+    let source = format!("{HEAD}{TIMED}");
+    let modules = device::compile("timed", &[("lib.rs", &*source)], ["sm_75", "sm_90a"]);
+    for arch in ["sm_75", "sm_90a"] {
+        let ptx = device::text(&modules, arch, "timed");
+        let words = ptx.split(|c: char| !(c.is_alphanumeric() || "%._".contains(c)));
+        let of_interest =
+            |word: &&str| ["%smid", "%clock64", "%globaltimer", "ld.global.b64"].contains(word);
+        let mut found = Vec::from_iter(words.filter(of_interest));
+        // Where the number of the multiprocessor is read does not matter.
+        found.retain(|word| *word != "%smid");
+        let twice = ["%clock64", "%globaltimer"];
+        let expected = [&twice[..], &["ld.global.b64"], &twice].concat();
+        assert_eq!(found, expected, "{ptx}");
+        assert!(ptx.contains("mov.u32") && ptx.contains("%smid"), "{ptx}");
+    }
+}

@@ -125,6 +125,10 @@ pub struct Entry {
     /// for the host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late: usize,
+    /// Mean clock of the multiprocessors in MHz, by the cycles that they counted during the samples; none where that
+    /// was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_mhz: Option<f64>,
     /// `||D - D_ref|| / ||D_ref||` against double precision, on the elements that were compared.
     #[serde(deserialize_with = "crate::float::read")]
     pub relative_error: f64,

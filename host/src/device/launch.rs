@@ -3,10 +3,11 @@
 use super::Region;
 use super::ptx::{self, PtxModule};
 use cuda_std::entry::KernelEntry;
+use regemm_kernels::cycles;
 use regemm_kernels::kernel::{KernelInfo, Needs, Reducer};
 use regemm_kernels::prepare::{repack, split};
 use regemm_kernels::schedule::reduce;
-use regemm_kernels::table::{REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
+use regemm_kernels::table::{CYCLE_COUNTER, REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
 use std::cell::Cell;
 use std::ffi::c_void;
 
@@ -64,16 +65,21 @@ impl Code {
     /// factor, or it takes one in another layout.
     pub fn repacker(transposes: bool) -> Code {
         let entry = if transposes { &TRANSPOSER } else { &REPACKER };
-        Code::before(entry, repack::THREADS)
+        Code::around(entry, repack::THREADS)
     }
 
     /// That of the kernel of this library which is launched before one that takes factors in so many halves.
     pub fn splitter(halves: u32) -> Code {
         let entry = if halves == 1 { &ROUNDER } else { &SPLITTER };
-        Code::before(entry, split::THREADS)
+        Code::around(entry, split::THREADS)
     }
 
-    fn before(entry: &'static KernelEntry, threads: u32) -> Code {
+    /// That of the kernel of this library which is launched before and behind others whose clock is measured.
+    pub fn cycle_counter() -> Code {
+        Code::around(&CYCLE_COUNTER, cycles::THREADS)
+    }
+
+    fn around(entry: &'static KernelEntry, threads: u32) -> Code {
         let (needs, modules) = (Needs::Nothing, ptx::MODULES);
         Code { name: entry.name, entry, needs, threads, shared_bytes: 0, modules }
     }

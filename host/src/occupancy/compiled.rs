@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::kernels::of_all_precisions;
     use crate::occupancy::{CannotLaunch, Demand, Limits, occupancy};
-    use regemm_kernels::table::{REDUCERS, REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
+    use regemm_kernels::table::{CYCLE_COUNTER, REDUCERS, REPACKER, ROUNDER, SPLITTER, TRANSPOSER};
 
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
@@ -92,7 +92,8 @@ mod tests {
             }
         }
         let own = of_all_precisions().filter(|kernel| kernel.name == kernel.entry.name).count();
-        let launched_around = REDUCERS.len() + [REPACKER, TRANSPOSER, SPLITTER, ROUNDER].len();
+        let alone = [REPACKER, TRANSPOSER, SPLITTER, ROUNDER, CYCLE_COUNTER];
+        let launched_around = REDUCERS.len() + alone.len();
         let entries = own + launched_around;
         assert_eq!(ROWS.len(), entries * Limits::CAPABILITIES.len(), "{RENEW}");
         assert_eq!(compiled("naive_f32", (9, 9)), None);

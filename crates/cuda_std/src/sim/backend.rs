@@ -9,6 +9,8 @@ mod arithmetic;
 mod async_copy;
 #[path = "backend/bulk_copy.rs"]
 mod bulk_copy;
+#[path = "backend/clock.rs"]
+mod clock;
 #[path = "backend/cluster.rs"]
 mod cluster;
 #[path = "backend/counter.rs"]
@@ -31,6 +33,7 @@ mod wgmma;
 pub use arithmetic::*;
 pub use async_copy::*;
 pub use bulk_copy::*;
+pub use clock::*;
 pub use cluster::*;
 pub use counter::*;
 pub use early_start::*;

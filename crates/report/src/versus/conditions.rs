@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Clock and power of a device while something was measured, as its management library reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Mean clock of the multiprocessors in MHz.
+    /// What the clock of the multiprocessors was set to, in MHz, on average. At a limit of power or current they leave
+    /// out cycles of it.
     pub sm_mhz: f64,
     /// Mean power of the board in watts; none where the device does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +37,9 @@ pub struct Burst {
     /// Power in watts at the end of the pauses, mean of all bursts; none where it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watts_before: Option<f64>,
-    /// Clock during the bursts; none where it cannot be read. The power of so short a time cannot be told.
+    /// Mean clock of the multiprocessors in MHz during the bursts, by the cycles that they counted (in records from
+    /// before 2026-11-29, which do not say `%clock64`, what it was set to); none where it cannot be read. The power of
+    /// so short a time cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<f64>,
 }
@@ -56,7 +59,8 @@ pub struct Turn {
     pub turns: usize,
     /// Products in the half of each turn that counts.
     pub products: usize,
-    /// Mean clock of the multiprocessors in MHz in those halves; none where it cannot be read.
+    /// Mean clock of the multiprocessors in MHz in those halves, as of a [burst](Burst::sm_mhz); none where it cannot be
+    /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<f64>,
     /// Mean power of the board in watts in those halves; none where it cannot be read.

@@ -27,7 +27,7 @@ impl Record {
             row.extend([measured.burst_ratio(), measured.ratio()].map(|r| or_dash(r.map(ratio))));
             let conditions = measured.conditions;
             row.extend(bursts().map(|burst| whole(burst.and_then(|burst| burst.sm_mhz))));
-            row.push(whole(conditions.map(|conditions| conditions.sm_mhz)));
+            row.push(whole(measured.sm_mhz()));
             let before: Vec<f64> = bursts().flatten().filter_map(|b| b.watts_before).collect();
             let count = before.len() as f64;
             let mean = (!before.is_empty()).then(|| before.iter().sum::<f64>() / count);
@@ -120,6 +120,15 @@ mod tests {
         ] {
             assert_eq!(cell(&table, 0, heading), expected, "{heading}");
         }
+        let mut counted = record.clone();
+        for case in &mut counted.cases {
+            case.entries[0].sm_mhz = Some(1234.0);
+        }
+        assert_eq!(
+            cell(&counted.burst_table(), 0, "MHz sustained"),
+            "1234",
+            "what is counted counts"
+        );
         let mut without = record;
         for entry in without.cases.iter_mut().flat_map(|case| &mut case.entries) {
             entry.burst = None;

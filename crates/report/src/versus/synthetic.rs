@@ -15,6 +15,7 @@ fn entry(case: &Case, name: &str, microseconds: f64) -> Entry {
         samples: 30,
         products: 4,
         late: 0,
+        sm_mhz: None,
         relative_error: if name.starts_with(REGEMM) { 3e-7 } else { 2.5e-7 },
         burst: None,
         turn: None,

@@ -50,7 +50,9 @@ impl Record {
         let cases: Vec<&Measured> =
             self.cases.iter().filter(|measured| measured.case.group == group).collect();
         let names = names(&cases);
-        let has_conditions = cases.iter().any(|measured| measured.conditions.is_some());
+        let of_any =
+            |measured: &&Measured| measured.conditions.is_some() || measured.sm_mhz().is_some();
+        let has_conditions = cases.iter().any(of_any);
         let memory_bound = cases.iter().any(|measured| measured.memory_bound);
         let plain_layouts =
             cases.iter().any(|measured| self.relative_to_plain_layout(measured).is_some());
@@ -107,7 +109,7 @@ impl Record {
             row.push(or_dash(ours.map(|entry| format!("{:.1}", entry.microseconds))));
             row.extend(of_each(|entry| percent(entry.spread)));
             if has_conditions {
-                row.push(whole(measured.conditions.map(|conditions| conditions.sm_mhz)));
+                row.push(whole(measured.sm_mhz()));
                 row.push(whole(measured.conditions.and_then(|conditions| conditions.watts)));
             }
             table.rows.push(row);
