@@ -1,5 +1,5 @@
-//! Zeros, copies within a device's memory, streams that somebody else made, and the clock of the multiprocessors: on the
-//! simulator, and on the first GPU if there is one. What is waited for is tested in `cuda_backend`, without a GPU.
+//! Zeros, copies within a device's memory, streams that somebody else made, and the clock of the multiprocessors: on
+//! the simulator, and on the first GPU if there is one. What is waited for is tested in `cuda_backend`, without a GPU.
 
 mod gpu;
 

@@ -183,9 +183,8 @@ fn the_choice_is_by_times_of_such_kernels() {
     assert!(!selection.to_string().contains("the twin of"), "{selection}");
     let transposed = Problem { layouts: Layouts::NT, ..large };
     let selection = explain_shipped(&h200, &transposed, shape).selection.unwrap();
-    // Of an H200 there are none in these layouts. An H100 has some, which say more than those of twins.
     let said = selection.to_string();
-    assert!(said.contains("another GPU of this architecture"), "{selection}");
+    assert!(said.contains("shipped for this GPU, of this very shape"), "{selection}");
     assert!(!said.contains("the twin of"), "{selection}");
 }
 

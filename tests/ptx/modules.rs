@@ -52,10 +52,10 @@ fn a_module_is_one_entry_for_its_target() {
         let parameters = module.entry.parameters;
         for (index, parameter) in parameters.iter().enumerate() {
             let (align, size) = (parameter.align, parameter.size);
-            let declared = if size > 4 {
-                format!(".param .align {align} .b8 {entry}_param_{index}[{size}]")
-            } else {
-                format!(".param .u32 {entry}_param_{index}")
+            let declared = match size {
+                4 => format!(".param .u32 {entry}_param_{index}"),
+                8 => format!(".param .u64 {entry}_param_{index}"),
+                _ => format!(".param .align {align} .b8 {entry}_param_{index}[{size}]"),
             };
             assert!(text.contains(&declared), "{name}: no {declared}");
         }

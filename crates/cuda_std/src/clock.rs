@@ -1,7 +1,7 @@
 //! Time as a multiprocessor sees it.
 //!
-//! A GPU that is at a limit of its power or its current leaves out some of its clock's cycles. [`cycles`] are those that
-//! there have been: beside [`nanoseconds`] they say how fast a multiprocessor really was.
+//! A GPU that is at a limit of its power or its current leaves out some of its clock's cycles. [`cycles`] are those
+//! that there have been: beside [`nanoseconds`] they say how fast a multiprocessor really was.
 //!
 //! The simulator has no time: each block there has a multiprocessor of its own, whose clock is the host's, a cycle a
 //! nanosecond.

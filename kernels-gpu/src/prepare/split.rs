@@ -40,7 +40,6 @@ pub use number::{LOW_FACTOR, Line, scaled};
 pub use place::{halves_of_block, reference, written};
 
 use crate::params::MatrixRef;
-use core::num::NonZeroU32;
 use cuda_std::memory::{GlobalPtr, SharedPtr};
 use cuda_std::{device_inline, shared_array, thread, unroll, warp};
 use half::f16;
@@ -274,8 +273,7 @@ pub unsafe fn split<const MADE: u32>(p: Split) {
     let block = thread::block_idx_x();
     let first = p.first.blocks;
     let (factor, block) = if block < first { (p.first, block) } else { (p.second, block - first) };
-    // Not zero wherever there is a block.
-    let of_matrix = NonZeroU32::new(factor.blocks_of_matrix).unwrap_or(NonZeroU32::MIN);
+    let of_matrix = factor.blocks_of_matrix.max(1);
     let (index, block) = (block / of_matrix, block % of_matrix);
     let (rows, cols) = (factor.rows, factor.cols);
     let to = factor.to.add(u64::from(index) * u64::from(MADE) * elements_of_half(rows, cols));

@@ -59,8 +59,8 @@ pub struct Turn {
     pub turns: usize,
     /// Products in the half of each turn that counts.
     pub products: usize,
-    /// Mean clock of the multiprocessors in MHz in those halves, as of a [burst](Burst::sm_mhz); none where it cannot be
-    /// read.
+    /// Mean clock of the multiprocessors in MHz in those halves, as of a [burst](Burst::sm_mhz); none where it cannot
+    /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<f64>,
     /// Mean power of the board in watts in those halves; none where it cannot be read.

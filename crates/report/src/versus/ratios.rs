@@ -29,8 +29,8 @@ impl Measured {
         self.entry(if self.case.group == Group::Epilogue { WITH_EPILOGUE } else { REGEMM })
     }
 
-    /// The mean clock of the multiprocessors in MHz while [ours](Self::ours) was measured, sustained; in records that do
-    /// not have it what it was set to during the case.
+    /// The mean clock of the multiprocessors in MHz while [ours](Self::ours) was measured, sustained; in records that
+    /// do not have it what it was set to during the case.
     pub fn sm_mhz(&self) -> Option<f64> {
         let counted = self.ours().and_then(|entry| entry.sm_mhz);
         counted.or(self.conditions.map(|conditions| conditions.sm_mhz))

@@ -38,7 +38,7 @@ pub(super) struct Team {
 }
 
 /// Lines along rows, from line `first` on, as many as a block has, in vectors of `vector` elements, `together` at a
-/// time.
+/// time. No fewer than one, which the compiler is told: else there is a path to a panic.
 #[device_inline]
 pub(super) fn along(
     first: u32,
@@ -46,7 +46,7 @@ pub(super) fn along(
     (vector, together): (u32, u32),
     cols: u32,
 ) -> (Team, Walk) {
-    let threads = THREADS / lines;
+    let threads = THREADS / lines.clamp(1, THREADS);
     let (line, index) = (thread::thread_idx_x() / threads, thread::thread_idx_x() % threads);
     let warps = threads / warp::WARP_SIZE;
     let team = Team {
@@ -68,6 +68,7 @@ pub(super) fn across(
     (vector, together): (u32, u32),
     rows: u32,
 ) -> (Team, Walk) {
+    let beside = beside.clamp(1, THREADS);
     let threads = THREADS / beside;
     let (line, index) = (thread::thread_idx_x() % beside * vector, thread::thread_idx_x() / beside);
     let team = Team {
