@@ -301,7 +301,8 @@ pub enum Error {
         operand: Operand,
         /// Where it is.
         found: DeviceSpec,
-        /// Where A is, or where the factor is to be split or the matrix to be copied.
+        /// Where A is, or the stream whose clock is measured, or where the factor is to be split or the matrix to be
+        /// copied.
         expected: DeviceSpec,
     },
 

@@ -2,10 +2,11 @@
 
 use crate::support::{Driver, in_child};
 use crate::{Log, count, enqueue, kernel, launched_on, matrix};
-use regemm::measure::{Sampling, alternate};
+use regemm::measure::{Sampling, SmClock, alternate};
 use regemm::ndarray::Array2;
 use regemm::{
-    BatchViewMut, Device, Error, Gemm, Matrix, MatrixView, MatrixViewMut, Precision, Stream,
+    BatchViewMut, Device, Error, Gemm, Matrix, MatrixView, MatrixViewMut, Operand, Precision,
+    Stream,
 };
 
 #[test]
@@ -468,5 +469,14 @@ fn the_clock_of_a_sample_is_that_between_its_events() {
         assert!(begin > 0, "the device is busy before: {lines:#?}");
         assert_eq!(kernels[begin + 1..end], ["naive_f32"; 3]);
         assert_eq!(samples[0].sm_mhz(), None, "the driver computes nothing");
+
+        let mut clock = SmClock::new(&device, 1).unwrap().unwrap();
+        let elsewhere = Device::sim().stream().unwrap();
+        for error in [clock.begin(&elsewhere, 0), clock.end(&elsewhere, 0)].map(Result::unwrap_err)
+        {
+            assert!(matches!(error, Error::DeviceMismatch { operand: Operand::Clock, .. }));
+            let said = error.to_string();
+            assert!(said.contains("the clock is on cuda:0 but the stream is on sim"), "{said}");
+        }
     });
 }

@@ -17,7 +17,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// A part of `D = activation(alpha * A * B + beta * C + bias)`.
+/// A part of `D = activation(alpha * A * B + beta * C + bias)`, or what else there is on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// The left factor.
@@ -46,6 +46,8 @@ pub enum Operand {
     Source,
     /// What it is copied to.
     Copy,
+    /// What [measures](crate::measure::SmClock) at which clock multiprocessors ran.
+    Clock,
 }
 
 impl fmt::Display for Operand {
@@ -64,6 +66,7 @@ impl fmt::Display for Operand {
             Operand::Array => "the array",
             Operand::Source => "the matrix to be copied",
             Operand::Copy => "its copy",
+            Operand::Clock => "the clock",
         })
     }
 }

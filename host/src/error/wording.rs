@@ -45,6 +45,7 @@ pub fn what_is_expected(operand: Operand) -> &'static str {
         // There is no product yet.
         Operand::Factor => "is to be split",
         Operand::Source | Operand::Copy => "the copy is to be made",
+        Operand::Clock => "the stream is",
         _ => "A is",
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::device::stream::Stream;
 use crate::device::{Buffer, Code, Device, Launch, Region, Rows, Step, Use};
-use crate::error::Result;
+use crate::error::{Error, Operand, Result};
 use cuda_std::memory::GlobalPtr;
 use regemm_kernels::cycles::{BLOCKS, WORDS};
 use std::cell::Cell;
@@ -43,7 +43,7 @@ impl SmClock {
     /// A span begins here. It holds what is put on the stream from now on.
     ///
     /// # Errors
-    /// A failure of the device.
+    /// [`Error::DeviceMismatch`] for a stream of another device, or a failure of the device.
     ///
     /// # Panics
     /// There are not so many spans.
@@ -55,7 +55,7 @@ impl SmClock {
     /// A span ends here.
     ///
     /// # Errors
-    /// A failure of the device.
+    /// As for [`begin`](Self::begin).
     ///
     /// # Panics
     /// There are not so many spans.
@@ -64,6 +64,11 @@ impl SmClock {
     }
 
     fn note(&self, stream: &Stream, span: usize, side: u64) -> Result<()> {
+        let [found, expected] = [self.notes.device(), stream.device()];
+        if !found.is_same(expected) {
+            let (operand, found, expected) = (Operand::Clock, found.spec(), expected.spec());
+            return Err(Error::DeviceMismatch { operand, found, expected });
+        }
         let to = GlobalPtr::<u64>::from_address(self.address(span, side));
         let (multiprocessors, mark) = (self.multiprocessors, self.marks[span]);
         let arguments =
