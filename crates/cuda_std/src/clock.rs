@@ -22,8 +22,8 @@ pub fn cycles() -> u64 {
     backend::cycles()
 }
 
-/// Nanoseconds since some moment (`%globaltimer`), the same for all multiprocessors. It goes on in steps, of 32
-/// nanoseconds on an H200 and of a microsecond on older GPUs.
+/// Nanoseconds since some moment (`%globaltimer`), the same for all multiprocessors. It goes on in steps, whose length
+/// is up to the GPU (PTX ISA, "Special Registers").
 #[inline(always)]
 pub fn nanoseconds() -> u64 {
     backend::nanoseconds()
