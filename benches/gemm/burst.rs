@@ -6,6 +6,7 @@
 
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::Meter;
+use ndarray::aview1;
 use regemm::Stream;
 use regemm::measure::{Samples, SmClock, Spacer, orders};
 use regemm_report::versus::{Burst, Case};
@@ -70,9 +71,7 @@ pub fn measure(
             for _ in 0..SPACERS {
                 spacer.enqueue(stream)?;
             }
-            if let Some(clock) = &mut clock {
-                clock.begin(stream, contender)?;
-            }
+            clock.begin(stream, contender)?;
             let start = stream.record()?;
             enqueue(contender)?;
             // Once more would be no burst after a rest, so that it is counted instead.
@@ -81,10 +80,8 @@ pub fn measure(
                 enqueue(contender)?;
             }
             let end = stream.record()?;
-            if let Some(clock) = &mut clock {
-                clock.end(stream, contender)?;
-                clocks[contender].extend(clock.mhz()?[contender]);
-            }
+            clock.end(stream, contender)?;
+            clocks[contender].extend(clock.mhz()?[contender]);
             times[contender].push(end.elapsed_since(&start)?.div_f64(products as f64));
         }
     }
@@ -98,14 +95,9 @@ pub fn measure(
             bursts: samples.count(),
             products,
             late: late[contender],
-            watts_before: mean(&watts[contender]),
-            sm_mhz: mean(&clocks[contender]),
+            watts_before: aview1(&watts[contender]).mean(),
+            sm_mhz: aview1(&clocks[contender]).mean(),
         })
     };
     Ok((0..contenders).map(burst).collect())
-}
-
-/// The mean; none of nothing.
-pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

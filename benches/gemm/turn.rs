@@ -5,9 +5,9 @@
 //! device for itself. So each contender multiplies by itself for a while, without a pause after the one before; in the
 //! first half of its turn the board's control of the power settles on the new load, and the second half is measured.
 
-use crate::burst::mean;
 use crate::contest::LEAST_AT_THE_LIMIT;
 use crate::meter::{self, Meter};
+use ndarray::aview1;
 use regemm::Stream;
 use regemm::measure::{Samples, SmClock, orders};
 use regemm_report::versus::{Case, Group, Turn};
@@ -69,9 +69,7 @@ pub fn measure(
             let products = products[contender];
             let mut repeat = |times| (0..times).try_for_each(|_| enqueue(contender));
             repeat(products)?;
-            if let Some(clock) = &mut clock {
-                clock.begin(stream, contender)?;
-            }
+            clock.begin(stream, contender)?;
             let start = stream.record()?;
             let ahead = lasting(AHEAD_SECONDS, seconds[contender]).min(MOST_AHEAD) as usize;
             let ahead = ahead.min(products);
@@ -80,10 +78,8 @@ pub fn measure(
             let rest = || -> Result<_, Error> {
                 repeat(products - ahead)?;
                 let end = stream.record()?;
-                if let Some(clock) = &mut clock {
-                    clock.end(stream, contender)?;
-                    clocks[contender].extend(clock.mhz()?[contender]);
-                }
+                clock.end(stream, contender)?;
+                clocks[contender].extend(clock.mhz()?[contender]);
                 end.synchronize()?;
                 Ok(end)
             };
@@ -101,8 +97,8 @@ pub fn measure(
             spread: samples.spread(),
             turns: samples.count(),
             products: products[contender],
-            sm_mhz: mean(&clocks[contender]),
-            watts: mean(&watts[contender]),
+            sm_mhz: aview1(&clocks[contender]).mean(),
+            watts: aview1(&watts[contender]).mean(),
         })
     };
     Ok((0..contenders).map(turn).collect())

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::gemm::{Gemm, KernelChoice};
 use crate::matrix::Matrix;
 use crate::verify::{Distribution, random_matrix, rng};
+use ndarray::aview1;
 use rand::seq::SliceRandom;
 use std::time::{Duration, Instant};
 
@@ -168,17 +169,13 @@ pub fn alternate<E: From<crate::Error>>(
                 for _ in 0..1 << repetitions {
                     spacer.enqueue(stream)?;
                 }
-                if let Some(clock) = &mut clock {
-                    clock.begin(stream, contender)?;
-                }
+                clock.begin(stream, contender)?;
                 let start = stream.record()?;
                 for _ in 0..products[contender] {
                     enqueue(contender)?;
                 }
                 let end = stream.record()?;
-                if let Some(clock) = &mut clock {
-                    clock.end(stream, contender)?;
-                }
+                clock.end(stream, contender)?;
                 let is_late = start.has_passed()?;
                 if repetitions == MOST_LATE || !is_late {
                     too_late[contender] += usize::from(is_late);
@@ -192,14 +189,13 @@ pub fn alternate<E: From<crate::Error>>(
             let together = end.elapsed_since(&start)?;
             times[contender].push(together.div_f64(products[contender].max(1) as f64));
         }
-        for (clocks, mhz) in clocks.iter_mut().zip(clock.as_ref().map_or(Ok(vec![]), SmClock::mhz)?)
-        {
+        for (clocks, mhz) in clocks.iter_mut().zip(clock.mhz()?) {
             clocks.extend(mhz);
         }
     }
     let samples = times.into_iter().filter_map(Samples::new).zip(too_late).zip(clocks);
     let complete = |((samples, late), clocks): (_, Vec<f64>)| {
-        let sm_mhz = clock::mean(&clocks);
+        let sm_mhz = aview1(&clocks).mean();
         Samples { late, sm_mhz, ..samples }
     };
     Ok(samples.map(complete).collect())

@@ -470,7 +470,7 @@ fn the_clock_of_a_sample_is_that_between_its_events() {
         assert_eq!(kernels[begin + 1..end], ["naive_f32"; 3]);
         assert_eq!(samples[0].sm_mhz(), None, "the driver computes nothing");
 
-        let mut clock = SmClock::new(&device, 1).unwrap().unwrap();
+        let mut clock = SmClock::new(&device, 1).unwrap();
         let elsewhere = Device::sim().stream().unwrap();
         for error in [clock.begin(&elsewhere, 0), clock.end(&elsewhere, 0)].map(Result::unwrap_err)
         {

@@ -4,6 +4,7 @@ use crate::device::stream::Stream;
 use crate::device::{Buffer, Code, Device, Launch, Region, Rows, Step, Use};
 use crate::error::{Error, Operand, Result};
 use cuda_std::memory::GlobalPtr;
+use ndarray::aview1;
 use regemm_kernels::cycles::{BLOCKS, WORDS};
 use std::cell::Cell;
 
@@ -25,19 +26,19 @@ pub struct SmClock {
 type Note = [u64; WORDS];
 
 impl SmClock {
-    /// For so many spans. None on the simulator, which has no clock.
+    /// For so many spans.
     ///
     /// # Errors
-    /// The device has no room for what is noted, or fails.
-    pub fn new(device: &Device, spans: usize) -> Result<Option<SmClock>> {
+    /// [`Error::NotMeasurable`] on the simulator, or the device has no room for what is noted, or fails.
+    pub fn new(device: &Device, spans: usize) -> Result<SmClock> {
         if device.is_sim() {
-            return Ok(None);
+            return Err(Error::NotMeasurable { why: "the simulator has no clock".into() });
         }
         let multiprocessors = device.info().multiprocessors;
         let bytes = 2 * spans as u64 * u64::from(multiprocessors) * size_of::<Note>() as u64;
         let notes = Buffer::new(device, bytes)?;
         device.zero(notes.address(), bytes)?;
-        Ok(Some(SmClock { notes, multiprocessors, marks: vec![0; spans] }))
+        Ok(SmClock { notes, multiprocessors, marks: vec![0; spans] })
     }
 
     /// A span begins here. It holds what is put on the stream from now on.
@@ -114,12 +115,7 @@ fn mean_mhz((begin, end): (&[Note], &[Note]), mark: u64) -> Option<f64> {
         let is_of_span = mark != 0 && begin[0] == mark && end[0] == mark;
         (is_of_span && nanoseconds > 0).then(|| cycles as f64 / nanoseconds as f64 * 1e3)
     }));
-    mean(&of_both)
-}
-
-/// The mean; none of nothing.
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    aview1(&of_both).mean()
 }
 
 #[cfg(test)]
@@ -140,6 +136,7 @@ mod tests {
 
     #[test]
     fn the_simulator_has_none() {
-        assert!(SmClock::new(&Device::sim(), 3).unwrap().is_none());
+        let clock = SmClock::new(&Device::sim(), 3);
+        assert!(matches!(clock.err(), Some(Error::NotMeasurable { .. })));
     }
 }
