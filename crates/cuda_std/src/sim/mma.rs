@@ -193,19 +193,13 @@ pub(super) fn multiply(warp: &mut [Thread], format: Format) {
         }
     }
     let mut sums = [[0.0; N]; M];
-    for (lane, thread) in warp.iter_mut().enumerate() {
+    for (lane, thread) in warp.iter().enumerate() {
         for (i, &c) in thread.fragments.c.iter().enumerate() {
             let (row, col) = place_of_sum(lane, i);
-            sums[row][col] = f64::from(c);
+            sums[row][col] = c;
         }
     }
-    let is_finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
-    let finite =
-        [a.as_flattened(), b.as_flattened(), sums.as_flattened()].into_iter().all(is_finite);
-    let sums: [[f32; N]; M] = from_fn(|row| {
-        let products = from_fn(|k| b[k].map(|b| a[row][k] * b));
-        product::add(&sums[row], &products, finite)
-    });
+    product::multiply_add_of_warp(&mut sums, &a, &b);
     for (lane, thread) in warp.iter_mut().enumerate() {
         thread.fragments.c = from_fn(|i| {
             let (row, col) = place_of_sum(lane, i);
@@ -220,16 +214,14 @@ pub(super) fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
 }
 
 /// The f32 that is nearest to a value among those not larger in magnitude; what is past the largest becomes infinite.
+#[inline(always)]
 pub(super) fn truncate(value: f64) -> f32 {
     /// The first power of two that is no f32.
     const OVERFLOW: f64 = 2.0 * (1_u128 << 127) as f64;
     let nearest = value as f32;
-    if f64::from(nearest).abs() > value.abs() && value.abs() < OVERFLOW {
-        // The number before has the bits before, also where a power of two lies between.
-        f32::from_bits(nearest.to_bits() - 1)
-    } else {
-        nearest
-    }
+    let past = (f64::from(nearest).abs() > value.abs()) & (value.abs() < OVERFLOW);
+    // The number before has the bits before, also where a power of two lies between. Without a branch, for vectors.
+    f32::from_bits(nearest.to_bits().wrapping_sub(past.into()))
 }
 
 #[cfg(test)]

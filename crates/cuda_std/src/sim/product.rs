@@ -32,6 +32,7 @@
 
 use super::mma::truncate;
 use super::operands::UNIT;
+use crate::mma::{M as M_OF_WARP, N as N_OF_WARP};
 use crate::wgmma::{K, M};
 use half::{bf16, f16};
 
@@ -68,40 +69,62 @@ pub(super) fn operand(
 }
 
 /// Bits behind the first one that products and accumulator keep when they are aligned.
-const ALIGNED_BITS: i32 = f32::MANTISSA_DIGITS as i32 - 1 + 2;
+const ALIGNED_BITS: i64 = f32::MANTISSA_DIGITS as i64 - 1 + 2;
 
-/// Columns that are worked on together, so that compilers use vectors.
-const TOGETHER: usize = 8;
+/// Most sums that are worked on together: loops over so many compilers turn into vectors, which they do not where they
+/// write all rounds of a loop out.
+const TOGETHER: usize = 64;
 
-/// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of
-/// `columns`, which count as 0 unless `accumulate`.
-pub(super) fn multiply_add(
-    d: (&mut [f32], usize),
-    a: &[f64],
-    b: (&[f64], usize),
-    accumulate: bool,
-) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        /// The same code in vectors twice as long as those that every such processor has.
-        #[target_feature(enable = "avx2")]
-        fn in_long_vectors(
-            d: (&mut [f32], usize),
-            a: &[f64],
-            b: (&[f64], usize),
-            accumulate: bool,
-        ) {
-            multiply_add_here(d, a, b, accumulate);
+type Numbers = [f64; TOGETHER];
+
+/// Defines a function that does what another one does, which must always be inlined, in the longest vectors that the
+/// processor has. The results are the same in all.
+macro_rules! in_longest_vectors {
+    ($(#[$about:meta])* $name:ident = $here:ident($($argument:ident: $kind:ty),*)) => {
+        $(#[$about])*
+        pub(super) fn $name($($argument: $kind),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+                fn of_64_bytes($($argument: $kind),*) {
+                    $here($($argument),*);
+                }
+                #[target_feature(enable = "avx2")]
+                fn of_32_bytes($($argument: $kind),*) {
+                    $here($($argument),*);
+                }
+                let all = is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl");
+                if all && is_x86_feature_detected!("avx512f") {
+                    // SAFETY: the processor has them.
+                    return unsafe { of_64_bytes($($argument),*) };
+                }
+                if is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has them.
+                    return unsafe { of_32_bytes($($argument),*) };
+                }
+            }
+            $here($($argument),*);
         }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has them.
-            return unsafe { in_long_vectors(d, a, b, accumulate) };
-        }
-    }
-    multiply_add_here(d, a, b, accumulate);
+    };
 }
 
-/// [`multiply_add`], written out in its caller.
+in_longest_vectors! {
+    /// Adds the product of `a`, `K` rows of `M`, and `b`, `K` rows of `n`, to the first `n` columns of `d`, `M` rows of
+    /// `columns`, which count as 0 unless `accumulate`.
+    multiply_add = multiply_add_here(
+        d: (&mut [f32], usize), a: &[f64], b: (&[f64], usize), accumulate: bool
+    )
+}
+
+in_longest_vectors! {
+    /// Adds the product of `a` and `b` to `sums`.
+    multiply_add_of_warp = multiply_add_of_warp_here(
+        sums: &mut [[f32; N_OF_WARP]; M_OF_WARP],
+        a: &[[f64; K]; M_OF_WARP],
+        b: &[[f64; N_OF_WARP]; K]
+    )
+}
+
 #[inline(always)]
 fn multiply_add_here(
     (d, columns): (&mut [f32], usize),
@@ -109,57 +132,121 @@ fn multiply_add_here(
     (b, n): (&[f64], usize),
     accumulate: bool,
 ) {
-    let mut rows: Vec<&mut [f32]> = d.chunks_exact_mut(columns).map(|row| &mut row[..n]).collect();
-    if !accumulate {
-        rows.iter_mut().for_each(|row| row.fill(0.0));
-    }
-    let finite = a.iter().chain(b).all(|x| x.is_finite())
-        && rows.iter().all(|row| row.iter().all(|d| d.is_finite()));
-    for (i, row) in rows.into_iter().enumerate() {
-        for (first, d) in (0..n).step_by(TOGETHER).zip(row.chunks_exact_mut(TOGETHER)) {
-            let mut products = [[0.0; TOGETHER]; K];
-            for (k, products) in products.iter_mut().enumerate() {
-                let b = &b[k * n + first..][..TOGETHER];
-                for (product, b) in products.iter_mut().zip(b) {
-                    *product = a[k * M + i] * b;
+    let mut addition = Addition::new();
+    for (i, row) in d.chunks_exact_mut(columns).enumerate() {
+        for (d, first) in row[..n].chunks_mut(TOGETHER).zip((0..n).step_by(TOGETHER)) {
+            if !accumulate {
+                d.fill(0.0);
+            }
+            for (k, products) in addition.products.iter_mut().enumerate() {
+                let a = a[k * M + i];
+                for (product, b) in products.iter_mut().zip(&b[k * n + first..][..d.len()]) {
+                    *product = a * b;
                 }
             }
-            let sums = std::array::from_fn(|j| d[j].into());
-            d.copy_from_slice(&add(&sums, &products, finite));
+            addition.add_to(d);
         }
     }
 }
 
-/// Sums and the products that are added to them, as tensor cores add; all may be known to be finite.
 #[inline(always)]
-pub(super) fn add(
-    sums: &[f64; TOGETHER],
-    products: &[[f64; TOGETHER]; K],
-    finite: bool,
-) -> [f32; TOGETHER] {
-    if finite { added(sums, products) } else { added_somewhere_infinite(sums, products) }
+fn multiply_add_of_warp_here(
+    sums: &mut [[f32; N_OF_WARP]; M_OF_WARP],
+    a: &[[f64; K]; M_OF_WARP],
+    b: &[[f64; N_OF_WARP]; K],
+) {
+    const ROWS: usize = TOGETHER / N_OF_WARP;
+    let mut addition = Addition::new();
+    for (sums, a) in sums.chunks_exact_mut(ROWS).zip(a.chunks_exact(ROWS)) {
+        for (k, products) in addition.products.iter_mut().enumerate() {
+            for (products, a) in products.chunks_exact_mut(N_OF_WARP).zip(a) {
+                for (product, b) in products.iter_mut().zip(&b[k]) {
+                    *product = a[k] * b;
+                }
+            }
+        }
+        addition.add_to(sums.as_flattened_mut());
+    }
 }
 
-/// Finite sums and the products that are added to them, as tensor cores add.
-#[inline(always)]
-fn added(sums: &[f64; TOGETHER], products: &[[f64; TOGETHER]; K]) -> [f32; TOGETHER] {
-    let mut largest = sums.map(f64::abs);
-    for products in products {
-        for (largest, product) in largest.iter_mut().zip(products) {
-            *largest = if product.abs() > *largest { product.abs() } else { *largest };
-        }
-    }
-    // What the lowest bit that is kept counts for, and how often that is in 1.
-    let units = largest.map(|largest| power_of_two(exponent(largest) - ALIGNED_BITS));
-    let parts = largest.map(|largest| power_of_two(ALIGNED_BITS - exponent(largest)));
-    let mut kept: [i32; TOGETHER] = std::array::from_fn(|j| cut_off(sums[j] * parts[j]));
-    for products in products {
-        for j in 0..TOGETHER {
-            kept[j] += cut_off(products[j] * parts[j]);
-        }
-    }
-    std::array::from_fn(|j| truncate(f64::from(kept[j]) * units[j]))
+/// The products that are added to sums, as tensor cores add. No whole number here comes near to what its type holds;
+/// where builds check that for each addition, compilers use no vectors.
+struct Addition {
+    products: [Numbers; K],
+    sums: Numbers,
 }
+
+impl Addition {
+    #[inline(always)]
+    fn new() -> Self {
+        Addition { products: [[0.0; TOGETHER]; K], sums: [0.0; TOGETHER] }
+    }
+
+    /// Adds the first products of each row to as many sums.
+    #[inline(always)]
+    fn add_to(&mut self, d: &mut [f32]) {
+        for (sum, d) in self.sums.iter_mut().zip(&*d) {
+            *sum = (*d).into();
+        }
+        let largest = self.largest(d.len());
+        if largest[..d.len()].iter().fold(true, |all, largest| all & (*largest < INFINITE)) {
+            return self.add_finite_to(d, &largest);
+        }
+        let mut exact = self.sums;
+        for products in &self.products {
+            for (exact, product) in exact[..d.len()].iter_mut().zip(products) {
+                *exact += product;
+            }
+        }
+        // Where an exact sum is finite all of its parts are. The others are left out.
+        let exact = &exact[..d.len()];
+        for numbers in self.products.iter_mut().chain([&mut self.sums]) {
+            for (number, exact) in numbers.iter_mut().zip(exact) {
+                *number = if exact.is_finite() { *number } else { 0.0 };
+            }
+        }
+        self.add_finite_to(d, &self.largest(d.len()));
+        for (d, exact) in d.iter_mut().zip(exact) {
+            *d = if exact.is_finite() { *d } else { *exact as f32 };
+        }
+    }
+
+    /// For each of the first sums the largest magnitude of what is added up, as bits, which are in the same order; what
+    /// is not finite is larger than all others.
+    #[inline(always)]
+    fn largest(&self, sums: usize) -> [i64; TOGETHER] {
+        let mut largest = [0; TOGETHER];
+        for numbers in self.products.iter().chain([&self.sums]) {
+            for (largest, number) in largest[..sums].iter_mut().zip(numbers) {
+                *largest = (number.abs().to_bits() as i64).max(*largest);
+            }
+        }
+        largest
+    }
+
+    /// [`add_to`](Self::add_to) where all are finite.
+    #[inline(always)]
+    fn add_finite_to(&self, d: &mut [f32], largest: &[i64; TOGETHER]) {
+        // How often what the lowest bit that is kept counts for is in 1.
+        let mut parts = [0.0; TOGETHER];
+        for (part, largest) in parts[..d.len()].iter_mut().zip(largest) {
+            *part = power_of_two(ALIGNED_BITS.wrapping_sub(exponent(*largest)));
+        }
+        let mut kept = [0; TOGETHER];
+        for numbers in self.products.iter().chain([&self.sums]) {
+            for ((kept, number), part) in kept[..d.len()].iter_mut().zip(numbers).zip(&parts) {
+                *kept = i32::wrapping_add(*kept, cut_off(number * part));
+            }
+        }
+        for ((d, kept), largest) in d.iter_mut().zip(kept).zip(largest) {
+            let unit = power_of_two(exponent(*largest).wrapping_sub(ALIGNED_BITS));
+            *d = truncate(f64::from(kept) * unit);
+        }
+    }
+}
+
+/// The bits of infinity: those of finite magnitudes are smaller, those of NaN larger.
+const INFINITE: i64 = f64::INFINITY.to_bits() as i64;
 
 /// The whole part of a number that is aligned: less than 2^26.
 #[inline(always)]
@@ -170,38 +257,19 @@ fn cut_off(aligned: f64) -> i32 {
     unsafe { aligned.to_int_unchecked() }
 }
 
-/// Sums and products of which some are not finite, or of others in the same matrices: what is finite is added as
-/// otherwise.
-fn added_somewhere_infinite(
-    sums: &[f64; TOGETHER],
-    products: &[[f64; TOGETHER]; K],
-) -> [f32; TOGETHER] {
-    std::array::from_fn(|j| {
-        let exact = products.iter().fold(sums[j], |sum, products| sum + products[j]);
-        if !exact.is_finite() {
-            return exact as f32;
-        }
-        let (mut one_sum, mut of_one) = ([0.0; TOGETHER], [[0.0; TOGETHER]; K]);
-        one_sum[0] = sums[j];
-        for (of_one, products) in of_one.iter_mut().zip(products) {
-            of_one[0] = products[j];
-        }
-        added(&one_sum, &of_one)[0]
-    })
-}
-
-/// The exponent of a number's first bit: of zero, one so small that nothing is cut off.
+/// The exponent of the first bit of a magnitude, of which these are the bits: of zero, one so small that nothing is cut
+/// off.
 #[inline(always)]
-fn exponent(magnitude: f64) -> i32 {
-    const BIAS: i32 = f64::MAX_EXP - 1;
-    (magnitude.to_bits() >> (f64::MANTISSA_DIGITS - 1)) as i32 - BIAS
+fn exponent(magnitude: i64) -> i64 {
+    const BIAS: i64 = f64::MAX_EXP as i64 - 1;
+    (magnitude >> (f64::MANTISSA_DIGITS - 1)).wrapping_sub(BIAS)
 }
 
 /// For exponents of normal numbers; beyond them the largest or the smallest.
 #[inline(always)]
-fn power_of_two(exponent: i32) -> f64 {
-    const BIAS: i32 = f64::MAX_EXP - 1;
-    let biased = (exponent + BIAS).clamp(1, 2 * BIAS);
+fn power_of_two(exponent: i64) -> f64 {
+    const BIAS: i64 = f64::MAX_EXP as i64 - 1;
+    let biased = exponent.wrapping_add(BIAS).clamp(1, 2 * BIAS);
     f64::from_bits((biased as u64) << (f64::MANTISSA_DIGITS - 1))
 }
 
@@ -211,7 +279,7 @@ mod tests {
 
     /// One row of A times one column of B, beside others that are zero.
     fn sum(accumulator: f32, products: &[(f64, f64)]) -> f32 {
-        let n = TOGETHER;
+        let n = 8;
         let (mut a, mut b, mut d) = (vec![0.0; K * M], vec![0.0; K * n], vec![0.0; M * n]);
         let (i, j) = (5, 3);
         for (k, &(x, y)) in products.iter().enumerate() {
