@@ -11,7 +11,6 @@
 use super::counters::Counters;
 use super::fault::{AccessKind, MemoryAccess, Space};
 use super::requests::{Banks, Request, sectors};
-use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
@@ -24,7 +23,7 @@ pub(super) const CAPACITY: usize = 256;
 const STRIDE: usize = CAPACITY + 4;
 
 /// What kind of instruction made an access, packed into 8 bits, with the place in the source above them.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Key(u64);
 
 impl Key {
@@ -91,8 +90,46 @@ impl Key {
     }
 }
 
-/// The n-th execution of an instruction by a lane, from 1.
-type Execution = (Key, u32);
+/// Executions of instructions by the lanes of a warp: the n-th of an instruction is the same one for all lanes.
+#[derive(Default)]
+struct Executions {
+    /// In no order: there are few.
+    instructions: Vec<Instruction>,
+    /// The index of the instruction, and which of its executions it is, from 1.
+    all: Vec<(usize, usize)>,
+}
+
+struct Instruction {
+    key: Key,
+    /// How often each lane has executed it.
+    times: [usize; LANES],
+    /// Where its executions are among all.
+    executions: Vec<usize>,
+}
+
+impl Executions {
+    /// A lane executes an instruction once more. Gives the index of the execution.
+    fn add(&mut self, lane: usize, key: Key) -> usize {
+        let known = self.instructions.iter().position(|instruction| instruction.key == key);
+        let index = known.unwrap_or_else(|| {
+            self.instructions.push(Instruction { key, times: [0; LANES], executions: Vec::new() });
+            self.instructions.len() - 1
+        });
+        let instruction = &mut self.instructions[index];
+        let before = instruction.times[lane];
+        instruction.times[lane] += 1;
+        if before == instruction.executions.len() {
+            instruction.executions.push(self.all.len());
+            self.all.push((index, before + 1));
+        }
+        instruction.executions[before]
+    }
+
+    /// How often a lane has executed an instruction.
+    fn times(&self, lane: usize, instruction: usize) -> usize {
+        self.instructions[instruction].times[lane]
+    }
+}
 
 /// One access of one lane.
 #[derive(Clone, Copy, Default)]
@@ -191,61 +228,61 @@ impl Log {
     #[cold]
     fn flush_diverged(&mut self, start: usize, full: u32, counters: &mut Counters) {
         let is_full = |lane: usize| full >> lane & 1 == 1;
-        let mut executions: [HashMap<Key, u32>; LANES] = Default::default();
-        let executed: [Vec<Execution>; LANES] = std::array::from_fn(|lane| {
+        let mut executions = Executions::default();
+        let executed: [Vec<usize>; LANES] = std::array::from_fn(|lane| {
             let entries = &self.entries[lane * STRIDE..][..self.lengths[lane]];
-            let instructions = entries.iter().skip(start).map(|entry| entry.key.instruction());
-            instructions
-                .map(|instruction| {
-                    let count = executions[lane].entry(instruction).or_default();
-                    *count += 1;
-                    (instruction, *count)
-                })
-                .collect()
+            let entries = entries.iter().skip(start);
+            entries.map(|entry| executions.add(lane, entry.key.instruction())).collect()
         });
 
         // An execution waits for the full lanes that have not come as far. A lane that is not full has time and waits
         // for all of them; a full one only for those that have executed the instruction at all.
-        let waits = |lane: usize, (instruction, n): Execution| {
-            (0..LANES).filter(|&other| is_full(other)).any(|other| {
-                executions[other].get(&instruction).map_or(!is_full(lane), |&count| n > count)
-            })
+        let waits = |lane: usize, execution: usize| {
+            let (instruction, n) = executions.all[execution];
+            let behind = |other: usize| match executions.times(other, instruction) {
+                0 => !is_full(lane),
+                times => n > times,
+            };
+            (0..LANES).any(|other| is_full(other) && behind(other))
         };
-        let mut kept = HashSet::<Execution>::new();
+        let mut kept = vec![false; executions.all.len()];
         for (lane, executed) in executed.iter().enumerate() {
-            kept.extend(executed.iter().copied().filter(|&execution| waits(lane, execution)));
+            for &execution in executed {
+                kept[execution] |= waits(lane, execution);
+            }
         }
         // Nothing overtakes what waits.
         loop {
-            let before = kept.len();
+            let mut more = false;
             for executed in &executed {
-                let first = executed.iter().position(|execution| kept.contains(execution));
-                kept.extend(&executed[first.unwrap_or(executed.len())..]);
+                let first = executed.iter().position(|&execution| kept[execution]);
+                for &execution in &executed[first.unwrap_or(executed.len())..] {
+                    more |= !std::mem::replace(&mut kept[execution], true);
+                }
             }
-            if kept.len() == before {
+            if !more {
                 break;
             }
         }
 
-        let mut requests = HashMap::<Execution, Request>::new();
+        let mut requests: Vec<Request> = Vec::new();
+        requests.resize_with(executions.all.len(), Request::default);
         for (lane, executed) in executed.iter().enumerate() {
             let entries = &mut self.entries[lane * STRIDE..][..CAPACITY];
             let mut length = 0;
-            for (n, execution) in executed.iter().enumerate() {
+            for (n, &execution) in executed.iter().enumerate() {
                 let entry = entries[start + n];
-                if kept.contains(execution) {
+                if kept[execution] {
                     entries[length] = entry;
                     length += 1;
                 } else {
-                    let request = requests.entry(*execution).or_default();
-                    request.set(lane, entry.address, entry.key.active());
+                    requests[execution].set(lane, entry.address, entry.key.active());
                 }
             }
             self.lengths[lane] = length;
         }
-        // In any order: only sums are kept.
-        for ((instruction, _), request) in requests {
-            count(instruction, &request, &mut self.banks, counters);
+        for (request, (instruction, _)) in requests.iter().zip(&executions.all) {
+            count(executions.instructions[*instruction].key, request, &mut self.banks, counters);
         }
         let mut full_lanes = (0..LANES).filter(|&lane| is_full(lane));
         if full != 0 && full_lanes.all(|lane| self.lengths[lane] == CAPACITY) {
