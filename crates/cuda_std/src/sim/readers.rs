@@ -26,6 +26,8 @@ pub(super) struct WarpReaders {
 /// The readers of one cell, warp by warp.
 pub(super) struct CellReaders<'a> {
     pub(super) warps: &'a mut [WarpReaders],
+    /// The mask of those warps that have read since the last write. What there is of the others is of no meaning.
+    pub(super) some: &'a mut u32,
     /// Index of the first.
     pub(super) first: usize,
     pub(super) mixed: &'a mut MixedClocks,
@@ -36,12 +38,13 @@ impl CellReaders<'_> {
     pub(super) fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
         let (warp, lane) = ((who.thread / WARP_THREADS) as usize, who.lane());
         let readers = &mut self.warps[warp];
-        let current = readers.epoch == epoch && readers.lanes != 0;
+        let current = *self.some >> warp & 1 == 1 && readers.epoch == epoch;
         if current && readers.clock == who.clock {
             readers.lanes |= 1 << lane;
             return;
         }
         let last = *readers;
+        *self.some |= 1 << warp;
         if !current || last.seen_by(warp, who, || self.mixed[&(self.first + warp)]) {
             *readers = WarpReaders { epoch, lanes: 1 << lane, clock: who.clock };
             return;
@@ -66,14 +69,16 @@ impl CellReaders<'_> {
     }
 
     fn find(&self, counts: impl Fn(&WarpReaders) -> bool, who: &Accessor<'_>) -> Option<u32> {
-        self.warps.iter().enumerate().filter(|(_, readers)| counts(readers)).find_map(
-            |(warp, readers)| readers.unseen(warp, who, || self.mixed[&(self.first + warp)]),
-        )
+        bits(*self.some).find_map(|warp| {
+            let (warp, readers) = (warp as usize, self.warps.get(warp as usize)?);
+            let mixed = || self.mixed[&(self.first + warp)];
+            if counts(readers) { readers.unseen(warp, who, mixed) } else { None }
+        })
     }
 
     /// Forgets all readers.
     pub(super) fn clear(&mut self) {
-        self.warps.fill(WarpReaders::default());
+        *self.some = 0;
     }
 }
 
@@ -89,14 +94,11 @@ impl WarpReaders {
         let thread = |lane: u32| warp as u32 * WARP_THREADS + lane;
         let own = |thread: u32| thread == who.thread && !who.is_remote();
         if self.clock != MIXED {
-            let mut threads = lanes(self.lanes).map(thread);
+            let mut threads = bits(self.lanes).map(thread);
             return threads.find(|&reader| !own(reader) && !who.comes_after(reader, self.clock));
         }
-        if self.lanes == 0 {
-            return None;
-        }
         let clocks = mixed();
-        let lane = lanes(self.lanes).find(|&lane| {
+        let lane = bits(self.lanes).find(|&lane| {
             !own(thread(lane)) && !who.comes_after(thread(lane), clocks[lane as usize])
         });
         lane.map(thread)
@@ -108,11 +110,11 @@ impl WarpReaders {
     }
 }
 
-/// The lanes of a mask, lowest first.
-pub(super) fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
+/// The bits of a mask that are set, lowest first: lanes of a warp, or warps of a block.
+pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
-        let lane = mask.trailing_zeros();
+        let bit = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
-        (lane < WARP_THREADS).then_some(lane)
+        (bit < u32::BITS).then_some(bit)
     })
 }

@@ -3,7 +3,7 @@
 use super::accessor::Accessor;
 use super::fault::AccessKind;
 use super::limits::WARP_THREADS;
-use super::readers::lanes;
+use super::readers::bits;
 use super::violation::Violation;
 
 /// `Record::reader_warp` when threads of several warps have read.
@@ -88,7 +88,7 @@ impl Record {
         } else if self.reader_warp == warp {
             if self.read_clock == who.clock {
                 self.readers |= lane;
-            } else if lanes(self.readers)
+            } else if bits(self.readers)
                 .all(|l| who.comes_after(warp as u32 * WARP_THREADS + l, self.read_clock))
             {
                 (self.readers, self.read_clock) = (lane, who.clock);
@@ -125,7 +125,7 @@ impl Record {
             let other_warp = first / WARP_THREADS != who.thread / WARP_THREADS;
             return Some(if other_warp { first } else { second });
         }
-        lanes(self.readers)
+        bits(self.readers)
             .map(|lane| self.reader_warp as u32 * WARP_THREADS + lane)
             .find(|&reader| reader != who.thread && !who.comes_after(reader, self.read_clock))
     }

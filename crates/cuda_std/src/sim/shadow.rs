@@ -31,12 +31,15 @@ struct Cells {
     records: Vec<Record>,
     /// Where the readers are kept for each warp: those of each cell, one warp after the other.
     readers: Vec<WarpReaders>,
+    /// For each cell the warps of which that says something.
+    warps_that_read: Vec<u32>,
     mixed: MixedClocks,
 }
 
 impl Cells {
     fn resize(&mut self, cells: usize, warps: usize) {
         self.records.resize(cells, Record::default());
+        self.warps_that_read.resize(cells, 0);
         self.track(warps);
     }
 
@@ -49,7 +52,9 @@ impl Cells {
     /// The record of a cell and its readers in each of `warps` warps.
     fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, CellReaders<'_>) {
         let (first, mixed) = (cell * warps, &mut self.mixed);
-        let readers = CellReaders { warps: &mut self.readers[first..][..warps], first, mixed };
+        let (readers, some) =
+            (&mut self.readers[first..][..warps], &mut self.warps_that_read[cell]);
+        let readers = CellReaders { warps: readers, some, first, mixed };
         (&mut self.records[cell], readers)
     }
 }
@@ -77,9 +82,15 @@ impl Shadow {
 
     /// Gets ready for a block of so many warps.
     pub(super) fn begin_block(&mut self, warps: usize) {
+        let before = self.all_warps;
         (self.warps, self.all_warps) = (0, warps);
-        self.words.mixed.clear();
-        self.bytes.mixed.clear();
+        for cells in [&mut self.words, &mut self.bytes] {
+            cells.mixed.clear();
+            // What other blocks have read says nothing, and where they had other warps it lies elsewhere.
+            if warps != before {
+                cells.warps_that_read.fill(0);
+            }
+        }
     }
 
     /// Keeps the readers of each of the block's warps apart from now on.
@@ -97,7 +108,7 @@ impl Shadow {
     /// Forgets everything; epochs may start again.
     pub(super) fn clear(&mut self) {
         self.words.records.fill(Record::default());
-        self.words.readers.fill(WarpReaders::default());
+        self.words.warps_that_read.fill(0);
         self.unsplit();
     }
 
@@ -109,6 +120,7 @@ impl Shadow {
         }
         self.bytes.records.clear();
         self.bytes.readers.clear();
+        self.bytes.warps_that_read.clear();
     }
 
     /// A read of an aligned range in `epoch`, of a block whose first epoch is `first_epoch`.
@@ -324,6 +336,7 @@ impl Shadow {
         self.split.push(word);
         let record = std::mem::replace(&mut self.words.records[word], Record::split_to(first));
         self.bytes.records.extend([record; WORD]);
+        self.bytes.warps_that_read.extend([self.words.warps_that_read[word]; WORD]);
         self.bytes.track(warps);
         for byte in first..first + WORD {
             self.bytes.readers[byte * warps..][..warps]
