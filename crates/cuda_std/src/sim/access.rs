@@ -225,7 +225,7 @@ pub(super) unsafe fn shared_access_of<V, R>(
         }
         let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
         let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
-        let who = Accessor { thread, clock, clocks, memory };
+        let who = Accessor::of(thread, clock, clocks, memory);
         match touch(&mut (*owner).shared, &who) {
             Some(Ok(result)) => result,
             Some(Err(violation)) => raise_violation(worker, owner, access(), violation, place),

@@ -10,11 +10,12 @@
 //! The blocks of a cluster take turns like that, too: each goes on until none of its threads can.
 
 use super::bulk_copy;
-use super::clocks::{Clocks, Member};
+use super::clocks::Clocks;
 use super::cluster::{self, Neighbours};
 use super::collective;
 use super::divergence;
 use super::fault::{FaultKind, SimError};
+use super::knowledge::Member;
 use super::limits::WARP_THREADS;
 use super::mbarrier;
 use super::named_barrier;

@@ -8,12 +8,12 @@ pub(crate) use store::{bulk_commit_group, bulk_store, bulk_wait_group, bulk_wait
 
 use super::access::{Place, shared_access_of};
 use super::backing;
-use super::clocks::Knowledge;
 use super::cluster;
 use super::counters::Counters;
 use super::early_start::raise_early;
 use super::fault::{AccessKind, FaultKind, MemoryAccess, Space};
 use super::in_flight::Issuer;
+use super::knowledge::Knowledge;
 use super::limits::WARP_THREADS;
 use super::mbarrier::begin_load;
 use super::requests::SECTOR_BYTES;
@@ -22,6 +22,7 @@ use super::tensor_map::{Mapped, PIECE, Piece, TensorBox, decode};
 use super::worker::{Worker, current, raise};
 use crate::bulk_copy::{BOX_ALIGNMENT, TensorMap};
 use crate::tensor_map::{ALIGNMENT, MAX_RANK};
+use std::sync::Arc;
 
 /// What a piece is in shared memory.
 type PieceWords = [u32; PIECE as usize / size_of::<u32>()];
@@ -276,10 +277,12 @@ pub(crate) fn fence_proxy_async_shared() {
     let (warp, lane) =
         ((state.thread / WARP_THREADS) as usize, (state.thread % WARP_THREADS) as usize);
     let clocks = &mut state.clocks[warp];
-    let mut known = clocks.knowledge(warp, lane, state.shared.agents());
+    let agents = state.shared.agents();
+    let mut known = clocks.knowledge(warp, lane, agents);
+    let own = state.member.index(state.thread as usize);
     state.shared.fences.fence(&mut known, state.member);
     // It is no wait, by which the thread would learn of what it has done itself.
-    known[state.member.index(state.thread as usize)] = 0;
-    clocks.learn(warp, lane, &known);
+    known[own] = clocks.learned_of(lane, own);
+    clocks.learn(warp, lane, &Arc::new(known));
     state.tick();
 }

@@ -15,67 +15,49 @@
 //! Blocks of a cluster are ordered by mbarriers and the cluster's barriers alone, so what a lane knows covers the
 //! agents of all of them. A barrier of one block lets its threads know what all of them know.
 
+use super::knowledge::{Gathered, Knowledge, Member, covers, merge};
 use std::ops::Range;
+use std::sync::Arc;
 
 const LANES: usize = super::limits::WARP_THREADS as usize;
-
-/// The clock of each agent of a block that somebody knows: those of the threads, whose number is rounded up to whole
-/// warps, those of the warpgroups, then those of what copies for them. Empty where nothing is known. The entries of the
-/// blocks of a cluster alternate: see [`Member::index`].
-pub(super) type Knowledge = Vec<u32>;
-
-/// Which of the blocks of a cluster one is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) rank: usize,
-    /// Blocks of the cluster.
-    pub(super) blocks: usize,
-}
-
-impl Member {
-    /// A block that is in no cluster.
-    pub(super) const ALONE: Member = Member { rank: 0, blocks: 1 };
-
-    /// Where a [`Knowledge`] has the entry of this number of the block.
-    pub(super) fn index(self, entry: usize) -> usize {
-        entry * self.blocks + self.rank
-    }
-
-    /// Whether no other block has to do with this one.
-    pub(super) fn is_alone(self) -> bool {
-        self.blocks == 1
-    }
-}
-
-/// Where a [`Knowledge`] of so many agents says up to which clock an agent's writes have been fenced.
-pub(super) fn fenced(agents: usize, agent: usize) -> usize {
-    agents + agent
-}
-
-/// Where it says of which phase of an mbarrier, the `n`-th of the block, the bulk loads have been seen. They are an
-/// agent too, whose clock is the phase.
-pub(super) fn loads_of(agents: usize, mbarrier: usize) -> usize {
-    2 * agents + mbarrier
-}
-
-/// Adds to what is known in `all` what is known in `more`.
-pub(super) fn merge(all: &mut Knowledge, more: &[u32]) {
-    if all.len() < more.len() {
-        all.resize(more.len(), 0);
-    }
-    for (all, &one) in all.iter_mut().zip(more) {
-        *all = one.max(*all);
-    }
-}
 
 /// The clocks of one warp: `known[a][b]` is the clock of lane `b` that lane `a` knows.
 #[derive(Clone)]
 pub(super) struct Clocks {
     known: [[u32; LANES]; LANES],
     /// What each lane knows of agents outside its warp; empty until the first of them has waited for an mbarrier.
-    afar: Vec<Knowledge>,
+    afar: Vec<Arc<Knowledge>>,
+    /// What a lane has learned last: the next one mostly learns the same.
+    lesson: Option<Lesson>,
     /// The warp's block.
     pub(super) member: Member,
+}
+
+/// What a lane has learned of agents outside its warp.
+#[derive(Clone)]
+struct Lesson {
+    before: Arc<Knowledge>,
+    news: News,
+    after: Arc<Knowledge>,
+}
+
+#[derive(Clone)]
+enum News {
+    /// What others have made known.
+    All(Arc<Knowledge>),
+    /// How far one agent has come, by its entry.
+    One(usize, u32),
+}
+
+impl News {
+    /// Whether two are the same without a look at what others have made known.
+    fn is(&self, other: &News) -> bool {
+        match (self, other) {
+            (News::All(one), News::All(other)) => Arc::ptr_eq(one, other),
+            (&News::One(agent, clock), &News::One(other, at)) => (agent, clock) == (other, at),
+            _ => false,
+        }
+    }
 }
 
 impl Clocks {
@@ -85,7 +67,7 @@ impl Clocks {
         for (lane, clocks) in known.iter_mut().enumerate() {
             clocks[lane] = 1;
         }
-        Clocks { known, afar: Vec::new(), member }
+        Clocks { known, afar: Vec::new(), lesson: None, member }
     }
 
     /// A lane's own clock.
@@ -103,22 +85,24 @@ impl Clocks {
         self.known[lane][other] >= clock
     }
 
-    /// Whether `lane` has seen what an agent of its block outside its warp did at `clock`.
-    pub(super) fn has_seen_afar(&self, lane: usize, agent: usize, clock: u32) -> bool {
-        self.has_seen_of(self.member, lane, agent, clock)
-    }
-
-    /// The same of an agent of any block of the cluster.
-    #[cold]
+    /// Whether `lane` has seen what an agent outside its warp, of any block of the cluster, did at `clock`.
+    #[inline(never)]
     pub(super) fn has_seen_of(&self, block: Member, lane: usize, agent: usize, clock: u32) -> bool {
         let known = self.afar.get(lane).and_then(|known| known.get(block.index(agent)));
         known.is_some_and(|&known| known >= clock)
     }
 
+    /// What `lane` knows of agents outside its warp.
+    fn known_afar(&self, lane: usize) -> &[u32] {
+        self.afar.get(lane).map_or(&[], |known| known.as_slice())
+    }
+
     /// All that `lane` of warp `warp` knows, and has done itself, in a block of `agents` agents.
     pub(super) fn knowledge(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
-        let mut all = self.afar.get(lane).cloned().unwrap_or_default();
-        all.resize((agents * self.member.blocks).max(all.len()), 0);
+        let afar = self.known_afar(lane);
+        let mut all = Vec::with_capacity((agents * self.member.blocks).max(afar.len()));
+        all.extend_from_slice(afar);
+        all.resize(all.capacity(), 0);
         for (other, &clock) in self.known[lane].iter().enumerate() {
             all[self.member.index(warp * LANES + other)] = clock;
         }
@@ -130,21 +114,37 @@ impl Clocks {
     pub(super) fn learned(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
         let mut all = self.knowledge(warp, lane, agents);
         let own = self.member.index(warp * LANES + lane);
-        all[own] = self.afar.get(lane).and_then(|known| known.get(own)).copied().unwrap_or(0);
+        all[own] = self.learned_of(lane, own);
         all
     }
 
+    /// What `lane` has learned afar of the agent whose entry this is, which may be itself.
+    pub(super) fn learned_of(&self, lane: usize, entry: usize) -> u32 {
+        self.known_afar(lane).get(entry).copied().unwrap_or(0)
+    }
+
+    /// Adds to what is `gathered` all that `lane` of warp `warp` knows, and has done itself.
+    pub(super) fn tell(&self, warp: usize, lane: usize, gathered: &mut Gathered) {
+        if let Some(afar) = self.afar.get(lane) {
+            gathered.add_shared(afar);
+        }
+        for (other, &clock) in self.known[lane].iter().enumerate() {
+            gathered.add_one(self.member.index(warp * LANES + other), clock);
+        }
+    }
+
     /// Whether `lane` of warp `warp` has seen all that is known in `seen`.
-    pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &[u32]) -> bool {
-        let afar = self.afar.get(lane).map_or(&[][..], Vec::as_slice);
+    pub(super) fn has_learned(&self, warp: usize, lane: usize, seen: &Arc<Knowledge>) -> bool {
+        // What it knows of its own warp is at least what it knows of that afar.
+        if self.afar.get(lane).is_some_and(|afar| Arc::ptr_eq(afar, seen)) {
+            return true;
+        }
+        let afar = self.known_afar(lane);
         let own = self.member.index(warp * LANES)..self.member.index((warp + 1) * LANES);
         // Of all but the warp's own lanes, whose entries may have those of other blocks between them.
         let known = |range: Range<usize>| {
-            let seen = &seen[range.start.min(seen.len())..range.end.min(seen.len())];
-            let afar = &afar[range.start.min(afar.len())..range.end.min(afar.len())];
-            let (both, more) = seen.split_at(afar.len().min(seen.len()));
-            both.iter().zip(afar).all(|(seen, known)| seen <= known)
-                && more.iter().all(|&seen| seen == 0)
+            let part = |all: &[u32]| range.start.min(all.len())..range.end.min(all.len());
+            covers(&afar[part(afar)], &seen[part(seen)])
         };
         let of_warp = |index: usize| {
             let Some(&clock) = seen.get(index) else { return true };
@@ -159,9 +159,8 @@ impl Clocks {
     }
 
     /// Lets `lane` of warp `warp` see what is known in `seen`.
-    pub(super) fn learn(&mut self, warp: usize, lane: usize, seen: &[u32]) {
-        self.afar.resize(LANES, Knowledge::new());
-        merge(&mut self.afar[lane], seen);
+    pub(super) fn learn(&mut self, warp: usize, lane: usize, seen: &Arc<Knowledge>) {
+        self.learn_afar(lane, News::All(seen.clone()));
         let member = self.member;
         for (other, known) in self.known[lane].iter_mut().enumerate() {
             let seen = seen.get(member.index(warp * LANES + other)).copied().unwrap_or(0);
@@ -171,12 +170,32 @@ impl Clocks {
 
     /// Lets `lane` see what an agent of its block outside its warp has done up to `clock`.
     pub(super) fn learn_one(&mut self, lane: usize, agent: usize, clock: u32) {
-        self.afar.resize(LANES, Knowledge::new());
-        let (known, index) = (&mut self.afar[lane], self.member.index(agent));
-        if known.len() <= index {
-            known.resize(index + 1, 0);
-        }
-        known[index] = clock.max(known[index]);
+        self.learn_afar(lane, News::One(self.member.index(agent), clock));
+    }
+
+    fn learn_afar(&mut self, lane: usize, news: News) {
+        self.afar.resize(LANES, Arc::default());
+        let before = &self.afar[lane];
+        let is_same =
+            |lesson: &&Lesson| Arc::ptr_eq(&lesson.before, before) && lesson.news.is(&news);
+        let after = match (self.lesson.as_ref().filter(is_same), &news) {
+            (Some(lesson), _) => lesson.after.clone(),
+            // So lanes that knew different things share again what all of them know now.
+            (None, News::All(seen)) if covers(seen, before) => seen.clone(),
+            (None, News::All(seen)) => {
+                let mut all = Knowledge::clone(before);
+                merge(&mut all, seen);
+                Arc::new(all)
+            }
+            (None, &News::One(index, clock)) => {
+                let mut all = Knowledge::clone(before);
+                all.resize(all.len().max(index + 1), 0);
+                all[index] = clock.max(all[index]);
+                Arc::new(all)
+            }
+        };
+        let before = std::mem::replace(&mut self.afar[lane], after.clone());
+        self.lesson = Some(Lesson { before, news, after });
     }
 
     /// The lanes of `mask` wait for each other.
@@ -196,11 +215,12 @@ impl Clocks {
             self.known[lane][lane] = latest + 1;
         }
         let Some(first) = members().next().filter(|_| !self.afar.is_empty()) else { return };
-        // Mostly they have waited for the same mbarriers.
+        // Mostly they share it, as they have waited for the same mbarriers.
         if members().any(|lane| self.afar[lane] != self.afar[first]) {
-            let mut joined = Knowledge::new();
-            members().for_each(|lane| merge(&mut joined, &self.afar[lane]));
-            members().for_each(|lane| self.afar[lane].clone_from(&joined));
+            let mut joined = Gathered::default();
+            members().for_each(|lane| joined.add_shared(&self.afar[lane]));
+            let joined = Arc::new(joined.take());
+            members().for_each(|lane| self.afar[lane] = joined.clone());
         }
     }
 }

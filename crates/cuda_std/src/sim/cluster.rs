@@ -3,11 +3,12 @@
 
 use super::access::{Place, log, shared_access_of};
 use super::block::coordinates;
-use super::clocks::{Knowledge, Member, merge};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, SimError, Space};
+use super::knowledge::{Gathered, Knowledge, Member, merge};
 use super::limits::WARP_THREADS;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const LANES: usize = WARP_THREADS as usize;
 
@@ -43,9 +44,9 @@ pub(super) struct Neighbours {
     /// Whether all threads of this one have returned.
     pub(super) ended: bool,
     /// What its threads make known that have arrived at the barrier of the cluster.
-    gathered: Knowledge,
+    gathered: Gathered,
     /// What all have made known at the last one.
-    completed: Knowledge,
+    completed: Arc<Knowledge>,
     /// By thread of the cluster.
     visits: BTreeMap<usize, Visit>,
 }
@@ -223,8 +224,7 @@ pub(crate) fn cluster_arrive(place: Place) {
             state.shared.track_threads(state.threads.len());
         }
         let (warp, lane) = (thread / LANES, thread % LANES);
-        let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
-        merge(&mut state.neighbours.gathered, &known);
+        state.clocks[warp].tell(warp, lane, &mut state.neighbours.gathered);
         state.threads[thread].attendance = Attendance::Arrived;
         state.tick();
     }
@@ -251,15 +251,16 @@ pub(super) fn release(cluster: &mut [&mut Worker]) -> bool {
     let arrived = threads().any(|thread| thread.attendance == Attendance::Arrived);
     if arrived && threads().all(|thread| thread.has_arrived()) {
         let mut all = Knowledge::new();
-        cluster.iter().for_each(|worker| merge(&mut all, &worker.neighbours.gathered));
+        cluster.iter().for_each(|worker| merge(&mut all, worker.neighbours.gathered.all()));
+        let all = Arc::new(all);
         for worker in cluster.iter_mut() {
             let Worker { neighbours, shared, member, .. } = &mut **worker;
-            for (index, clock) in neighbours.gathered.drain(..).enumerate() {
+            for (index, clock) in neighbours.gathered.take().into_iter().enumerate() {
                 if index % member.blocks == member.rank {
                     shared.release(index / member.blocks, clock);
                 }
             }
-            worker.neighbours.completed.clone_from(&all);
+            worker.neighbours.completed = all.clone();
             for thread in &mut worker.threads {
                 if thread.attendance == Attendance::Arrived {
                     thread.attendance = Attendance::Complete;

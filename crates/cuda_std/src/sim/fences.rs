@@ -9,7 +9,7 @@
 //! through barriers like the first: for each agent the clock up to which its writes have been fenced.
 
 use super::accessor::Accessor;
-use super::clocks::{Knowledge, Member, fenced};
+use super::knowledge::{Knowledge, Member, fenced};
 
 /// The fences of a block before its present epoch, and what they covered.
 #[derive(Default)]
@@ -45,11 +45,16 @@ impl Fences {
     pub(super) fn fence(&mut self, known: &mut Knowledge, block: Member) {
         let agents = self.seen.len();
         known.resize(known.len().max(block.index(fenced(agents, agents))), 0);
-        for agent in 0..agents {
-            let covered = known[block.index(agent)].max(self.seen[agent]);
-            let all = &mut known[block.index(fenced(agents, agent))];
+        let (known, all) = known.split_at_mut(fenced(agents, 0) * block.blocks);
+        let of_block = |known| <[u32]>::chunks_exact(known, block.blocks);
+        for (((known, all), seen), now) in of_block(known)
+            .zip(all.chunks_exact_mut(block.blocks))
+            .zip(&self.seen)
+            .zip(&mut self.now)
+        {
+            let (covered, all) = (known[block.rank].max(*seen), &mut all[block.rank]);
             *all = covered.max(*all);
-            self.now[agent] = covered.max(self.now[agent]);
+            *now = covered.max(*now);
         }
     }
 

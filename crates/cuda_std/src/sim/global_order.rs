@@ -8,8 +8,8 @@
 
 use super::accessor::Accessor;
 use super::block::coordinates;
-use super::clocks::{Knowledge, Member};
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess};
+use super::knowledge::{Knowledge, Member};
 use super::limits::WARP_THREADS;
 use super::worker::Worker;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -11,14 +11,16 @@ pub(super) use waits::{check_end, check_waits, release};
 use super::access::{Place, shared_access};
 use super::accessor::Accessor;
 use super::block::coordinates;
-use super::clocks::{Knowledge, Member, merge};
+use super::clocks::Clocks;
 use super::cluster;
 use super::fault::{AccessKind, FaultKind, Index, MemoryAccess, Space};
+use super::knowledge::{Gathered, Knowledge, Member};
 use super::limits::WARP_THREADS;
 use super::operands::Warpgroups;
 use super::worker::{Stop, Worker, current, raise, suspend};
 use bytes::{Bytes, expect};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const LANES: usize = WARP_THREADS as usize;
 
@@ -67,9 +69,9 @@ pub(super) struct Mbarrier {
     deferred: Vec<Deferred>,
     bytes: Bytes,
     /// What the arrivals of the phase under way make known.
-    gathered: Knowledge,
+    gathered: Gathered,
     /// What those of the last phase made known, and those of the phase before.
-    completed: [Knowledge; 2],
+    completed: [Arc<Knowledge>; 2],
     /// By thread, when it passed a wait for the last phase, 0 for the others.
     passed: Vec<Passed>,
     /// The epoch that all of the above is about. What came before is ordered by a block barrier, but not for other
@@ -95,8 +97,8 @@ impl Mbarrier {
     fn enter(&mut self, epoch: u32) {
         if self.epoch != epoch && self.member.is_alone() {
             self.epoch = epoch;
-            self.gathered.clear();
-            self.completed.iter_mut().for_each(Vec::clear);
+            self.gathered = Gathered::default();
+            self.completed = Default::default();
             self.passed.clear();
         }
     }
@@ -105,17 +107,18 @@ impl Mbarrier {
     /// the last one yet.
     fn complete(&mut self, agents: usize, warpgroups: &Warpgroups) -> Result<(), u32> {
         let member = self.member;
-        let seen = |agent: usize| self.gathered.get(member.index(agent)).copied().unwrap_or(0);
+        let gathered = self.gathered.all();
+        let seen = |agent: usize| gathered.get(member.index(agent)).copied().unwrap_or(0);
         let late = self.passed.iter().enumerate().position(|(thread, passed)| {
             passed.own > seen(thread)
                 && passed.copies > seen(agents / 2 + thread)
-                && passed.own > warpgroups.reached(thread, &self.gathered, member)
+                && passed.own > warpgroups.reached(thread, gathered, member)
         });
         if let Some(late) = late {
             return Err(late as u32);
         }
         self.completed.swap(0, 1);
-        self.completed[0] = std::mem::take(&mut self.gathered);
+        self.completed[0] = Arc::new(self.gathered.take());
         self.passed.clear();
         self.phase += 1;
         self.pending = self.expected;
@@ -158,7 +161,7 @@ unsafe fn object<'a>(
     let (shared, who, mbarriers) = unsafe {
         let clocks = &(&(*worker).clocks)[((*worker).thread / WARP_THREADS) as usize];
         let (thread, clock, memory) = ((*worker).thread, (*worker).clock, (*owner).member);
-        let who = Accessor { thread, clock, clocks, memory };
+        let who = Accessor::of(thread, clock, clocks, memory);
         (&(*owner).shared, who, &mut (*owner).mbarriers)
     };
     let epoch = shared.epoch();
@@ -212,7 +215,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
             phase: 1,
             deferred: Vec::new(),
             bytes: Bytes::new(state.mbarriers.len()),
-            gathered: Knowledge::new(),
+            gathered: Gathered::default(),
             completed: Default::default(),
             passed: Vec::new(),
             epoch,
@@ -224,7 +227,7 @@ pub(crate) fn mbarrier_init(address: u32, arrivals: u32, place: Place) {
 }
 
 /// Checks that an arrival belongs to the phase under way in whatever order the threads run, and gives the mbarrier and
-/// what the running thread knows.
+/// the clocks of the running thread's warp.
 ///
 /// # Safety
 /// As for [`object`].
@@ -233,15 +236,14 @@ unsafe fn begin_arrival<'a>(
     owner: *mut Worker,
     address: u32,
     place: Place,
-) -> (&'a mut Mbarrier, Knowledge) {
+) -> (&'a mut Mbarrier, &'a Clocks) {
     // SAFETY: as promised by the caller; `object` is not used after a suspension.
     unsafe {
         let object = object(worker, owner, AccessKind::Write, address, place);
         (*worker).counters.mbarrier_arrivals += 1;
         check_phase(worker, object, address, place);
-        let (warp, lane) = warp_and_lane((*worker).thread as usize);
-        let clocks = &(&(*worker).clocks)[warp];
-        (object, clocks.knowledge(warp, lane, (*worker).shared.agents()))
+        let (warp, _) = warp_and_lane((*worker).thread as usize);
+        (object, &(&(*worker).clocks)[warp])
     }
 }
 
@@ -297,9 +299,10 @@ pub(crate) fn mbarrier_arrive_in_cluster(address: u32, place: Place) {
 unsafe fn arrive(worker: *mut Worker, owner: *mut Worker, address: u32, bytes: u32, place: Place) {
     // SAFETY: as promised by the caller; `object` is not used after a suspension.
     unsafe {
-        let (object, knowledge) = begin_arrival(worker, owner, address, place);
+        let (object, clocks) = begin_arrival(worker, owner, address, place);
         expect(worker, object, bytes, address, place);
-        merge(&mut object.gathered, &knowledge);
+        let (warp, lane) = warp_and_lane((*worker).thread as usize);
+        clocks.tell(warp, lane, &mut object.gathered);
         object.pending -= 1;
         if object.pending == 0
             && object.bytes.expected == 0
@@ -321,13 +324,15 @@ pub(crate) fn mbarrier_arrive_on_copies(address: u32, place: Place) {
     let worker = current();
     // SAFETY: the worker is the current one; the mbarrier is no part of what the other references point to.
     unsafe {
-        let (object, mut knowledge) = begin_arrival(worker, worker, address, place);
+        let (object, clocks) = begin_arrival(worker, worker, address, place);
+        let (thread, agents) = ((*worker).thread as usize, (*worker).shared.agents());
+        let (warp, lane) = warp_and_lane(thread);
+        let mut knowledge = clocks.knowledge(warp, lane, agents);
         let state = &mut *worker;
-        let thread = state.thread as usize;
         let (copies, clock) = state.threads[thread].copies.mark();
         // The copies, and what the thread has seen of others, but nothing else that it has done itself.
         knowledge[state.member.index(thread)] = 0;
-        knowledge[state.member.index(state.shared.agents() / 2 + thread)] = clock;
+        knowledge[state.member.index(agents / 2 + thread)] = clock;
         object.deferred.push(Deferred { thread, copies, knowledge, place });
     }
 }

@@ -168,7 +168,7 @@
 //! | the order of execution | `grid.rs`, `progress.rs`, `block.rs`, `divergence.rs`, `steps.rs`, `worker.rs`, `stack.rs`, `panics.rs` |
 //! | launches, their limits, and what is told of faults | `launch.rs`, `limits.rs`, `fault.rs` |
 //! | memory | `global.rs`, `backing.rs`, `shared.rs`, `tensor_map.rs` |
-//! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
+//! | races and uninitialised reads | `accessor.rs`, `violation.rs`, `shadow.rs`, `record.rs`, `readers.rs`, `remote_readers.rs`, `clocks.rs`, `knowledge.rs`, `fences.rs`, `in_flight.rs`, `objects.rs`, `operands.rs` |
 //! | counting, and what each thread did | `log.rs`, `requests.rs`, `counters.rs`, `observation.rs` |
 
 mod access;
@@ -193,6 +193,7 @@ mod global;
 mod global_order;
 mod grid;
 mod in_flight;
+mod knowledge;
 mod launch;
 pub mod limits;
 mod log;

@@ -2,14 +2,15 @@
 
 use super::access::Place;
 use super::block::coordinates;
-use super::clocks::{Knowledge, merge};
 use super::divergence;
 use super::fault::{FaultKind, Index, SimError};
+use super::knowledge::{Gathered, Knowledge};
 use super::limits::WARP_THREADS;
 use super::worker::{State, Stop, Worker, current, raise, suspend};
 use crate::named_barrier::BARRIERS;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 const LANES: usize = WARP_THREADS as usize;
 
@@ -48,7 +49,7 @@ struct Coming {
     /// Lanes that have come.
     lanes: u32,
     /// What they make known.
-    gathered: Knowledge,
+    gathered: Gathered,
 }
 
 /// A barrier of some of the block's warps.
@@ -59,10 +60,10 @@ struct NamedBarrier {
     /// Warps that have come.
     arrived: Vec<usize>,
     /// What they make known.
-    gathered: Knowledge,
+    gathered: Gathered,
     /// What those of the last round have made known, and the epoch that this is about: what came before a barrier of
     /// the whole block everyone has seen, unless knowledge of other blocks is among it.
-    completed: Knowledge,
+    completed: Arc<Knowledge>,
     epoch: u32,
     /// By thread, whether it has waited for the last round: then it has seen all that.
     waited: Vec<bool>,
@@ -118,7 +119,7 @@ unsafe fn arrive(worker: *mut Worker, arrival: Arrival) -> Option<u64> {
         let epoch = state.shared.epoch();
         let object = &mut state.named_barriers.barriers[barrier as usize];
         if object.epoch != epoch && state.member.is_alone() {
-            object.completed.clear();
+            object.completed = Arc::default();
         }
         object.epoch = epoch;
         // In another order of the threads it would count for the round before.
@@ -137,13 +138,11 @@ unsafe fn arrive(worker: *mut Worker, arrival: Arrival) -> Option<u64> {
             };
             raise(worker, FaultKind::NamedBarrierMisuse, None, message, place)
         }
-        let known = state.clocks[warp].knowledge(warp, lane, state.shared.agents());
-        state.tick();
 
         let coming = &mut state.named_barriers.coming[warp];
         let next = coming.iter().position(|coming| coming.lanes >> lane & 1 == 0);
         let next = next.unwrap_or_else(|| {
-            coming.push_back(Coming { arrival, lanes: 0, gathered: Knowledge::new() });
+            coming.push_back(Coming { arrival, lanes: 0, gathered: Gathered::default() });
             coming.len() - 1
         });
         let others = &mut coming[next];
@@ -159,10 +158,12 @@ unsafe fn arrive(worker: *mut Worker, arrival: Arrival) -> Option<u64> {
             );
             raise(worker, FaultKind::DivergentBarrier { missing }, None, message, place)
         }
-        merge(&mut others.gathered, &known);
+        state.clocks[warp].tell(warp, lane, &mut others.gathered);
         others.lanes |= 1 << lane;
         let lanes = LANES.min(state.threads.len() - warp * LANES) as u32;
-        (others.lanes.count_ones() == lanes).then(|| count(state, warp))
+        let all_came = others.lanes.count_ones() == lanes;
+        state.tick();
+        all_came.then(|| count(state, warp))
     }
 }
 
@@ -213,9 +214,9 @@ fn count(worker: &mut Worker, warp: usize) -> u64 {
     }
     object.expected = threads;
     object.arrived.push(warp);
-    merge(&mut object.gathered, &gathered);
+    object.gathered.add(gathered.all());
     if object.count() == threads {
-        object.completed = std::mem::take(&mut object.gathered);
+        object.completed = Arc::new(object.gathered.take());
         object.came.resize(worker.clocks.len(), false);
         object.arrived.drain(..).for_each(|warp| object.came[warp] = true);
         object.round += 1;

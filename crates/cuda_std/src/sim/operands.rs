@@ -5,8 +5,8 @@
 //! what an agent of its own has done, whose clock is that number (see [`clocks`](super::clocks)).
 
 use super::accessor::Accessor;
-use super::clocks::Member;
 use super::fault::AccessKind;
+use super::knowledge::Member;
 use super::violation::Violation;
 use crate::wgmma::THREADS;
 

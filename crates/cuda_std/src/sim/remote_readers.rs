@@ -2,7 +2,7 @@
 //! bytes, so that only what is read has an entry. See [`shadow`](super::shadow) for the readers of the block itself.
 
 use super::accessor::Accessor;
-use super::clocks::Member;
+use super::knowledge::Member;
 use super::violation::Violation;
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl RemoteReaders {
             }
             let Read { rank, thread, .. } = *read;
             let memory = Member { rank, ..who.clocks.member };
-            let reader = Accessor { memory, ..*who };
+            let reader = Accessor::of(who.thread, who.clock, who.clocks, memory);
             let own = !reader.is_remote() && thread == who.thread;
             if !own && !reader.comes_after(thread, clock) {
                 return Err(Violation::RemoteRead { rank, thread });

@@ -5,12 +5,13 @@ mod thread;
 pub(super) use thread::{Fiber, State, Stop, Thread};
 
 use super::block::Job;
-use super::clocks::{Clocks, Knowledge, Member, merge};
+use super::clocks::Clocks;
 use super::cluster::Neighbours;
 use super::counters::Counters;
 use super::fault::{Fault, FaultKind, Index, MemoryAccess, SourceLocation};
 use super::global::Table;
 use super::global_order::Heard;
+use super::knowledge::{Gathered, Member};
 use super::limits::WARP_THREADS;
 use super::log::{Entry, Log};
 use super::mbarrier::Mbarriers;
@@ -231,13 +232,13 @@ impl Worker {
 
     /// Lets all threads know what each of them knows: elsewhere in the cluster the block's epochs say nothing.
     fn share_knowledge(&mut self) {
-        let agents = self.shared.agents();
         let lanes = WARP_THREADS as usize;
-        let mut all = Knowledge::new();
+        let mut all = Gathered::default();
         for thread in 0..self.threads.len() {
             let (warp, lane) = (thread / lanes, thread % lanes);
-            merge(&mut all, &self.clocks[warp].knowledge(warp, lane, agents));
+            self.clocks[warp].tell(warp, lane, &mut all);
         }
+        let all = Arc::new(all.take());
         for thread in 0..self.threads.len() {
             let (warp, lane) = (thread / lanes, thread % lanes);
             self.clocks[warp].learn(warp, lane, &all);

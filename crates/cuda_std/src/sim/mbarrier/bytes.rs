@@ -4,9 +4,9 @@ use super::{Mbarrier, access, object, warp_and_lane};
 use crate::sim::access::{Place, shared_access_of};
 use crate::sim::accessor::Accessor;
 use crate::sim::bulk_copy::BulkLoad;
-use crate::sim::clocks::{Knowledge, Member, loads_of, merge};
 use crate::sim::fault::{AccessKind, FaultKind};
 use crate::sim::in_flight::Issuer;
+use crate::sim::knowledge::{Gathered, Member, loads_of};
 use crate::sim::shared::SharedMemory;
 use crate::sim::worker::{Worker, current, raise};
 
@@ -49,18 +49,16 @@ impl Bytes {
         &mut self,
         shared: &mut SharedMemory,
         phase: u64,
-        gathered: &mut Knowledge,
+        gathered: &mut Gathered,
         block: Member,
     ) {
         let loads = loads_of(shared.agents(), self.number);
         let clock = phase as u32;
         for load in self.loads.drain(..) {
             load.land(shared, loads as u32, clock);
-            merge(gathered, &load.knowledge);
+            gathered.add(&load.knowledge);
         }
-        let index = block.index(loads);
-        gathered.resize(gathered.len().max(index + 1), 0);
-        gathered[index] = clock.max(gathered[index]);
+        gathered.add_one(block.index(loads), clock);
     }
 }
 
@@ -128,7 +126,7 @@ pub(in crate::sim) unsafe fn begin_load(
         let (warp, lane) = warp_and_lane(state.thread as usize);
         let clocks = &state.clocks[warp];
         let memory = (*owner).member;
-        let who = Accessor { thread: state.thread, clock: state.clock, clocks, memory };
+        let who = Accessor::of(state.thread, state.clock, clocks, memory);
         let visible = fenced.is_some_and(|(thread, clock, epoch)| {
             let own = epoch < (*owner).shared.epoch() || thread == who.thread;
             let released = !who.is_remote() || (*owner).shared.has_released(thread, clock);

@@ -4,7 +4,6 @@ use super::{Deferred, Passed, Wait, access, overruns, warp_and_lane};
 use crate::sim::access::Place;
 use crate::sim::async_copy::land;
 use crate::sim::block::coordinates;
-use crate::sim::clocks::merge;
 use crate::sim::fault::{AccessKind, FaultKind, Index, SimError};
 use crate::sim::worker::{State, Worker};
 use std::ops::Range;
@@ -32,7 +31,7 @@ pub(in crate::sim) fn release(
             for Deferred { thread, copies, knowledge, .. } in object.deferred.drain(..) {
                 let copies = worker.threads[thread].copies.arrive_before(copies);
                 land(copies, &mut worker.shared, thread, 0);
-                merge(&mut object.gathered, &knowledge);
+                object.gathered.add(&knowledge);
             }
             // Without bytes to expect the phase does not wait for those that are under way.
             if expected > 0 {
