@@ -71,8 +71,7 @@ mod tests {
     /// Names of the columns.
     const HEADING: &str = "kernel,arch,registers,static_shared_bytes,local_bytes";
 
-    const RENEW: &str =
-        "renew it with: .ci/assemble-ptx --registers host/src/occupancy/compiled.csv";
+    const RENEW: &str = "renew it with: .ci/assemble-ptx --registers host/src/occupancy/compiled";
 
     #[test]
     fn every_line_is_read() {
