@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::sync::LazyLock;
 
 /// The tools in a comment, a heading, and a line a kernel and architecture. `.ci/assemble-ptx` writes it and checks
-/// that it is current.
+/// that it is current: `compiled.digests` says of which modules.
 const RECORD: &str = include_str!("compiled.csv");
 
 /// The compiler that made the embedded PTX, such as `rustc 1.96.0`.

@@ -224,3 +224,74 @@ impl Clocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Agents of a block of two warps, and one that stands for what is no thread.
+    const AGENTS: usize = 2 * LANES + 1;
+    const WARP: usize = 1;
+
+    /// Whatever lanes learn, and whoever of them learns it first, each knows what it would if nothing was shared.
+    #[test]
+    fn lanes_that_share_know_what_each_would_alone() {
+        let mut some = vec![0; AGENTS];
+        (some[3], some[LANES + 1], some[2 * LANES]) = (7, 5, 1);
+        let mut others = vec![0; LANES];
+        (others[3], others[4]) = (6, 2);
+        let news = [Arc::new(some), Arc::new(others)];
+        let lesson = |clocks: &mut Clocks, known: &mut [Knowledge; 2], step: usize| {
+            let lane = step % 2;
+            match news.get(step / 2) {
+                Some(news) => {
+                    clocks.learn(WARP, lane, news);
+                    merge(&mut known[lane], news);
+                }
+                None => {
+                    clocks.learn_one(lane, 2 * LANES, 3);
+                    merge(&mut known[lane], &[vec![0; 2 * LANES], vec![3]].concat());
+                }
+            }
+        };
+        const STEPS: usize = 2 * 3;
+        for sequence in 0..STEPS.pow(4) {
+            let mut clocks = Clocks::new(Member::ALONE);
+            let mut known = [Knowledge::new(), Knowledge::new()];
+            for n in 0..4 {
+                lesson(&mut clocks, &mut known, sequence / STEPS.pow(n) % STEPS);
+            }
+            for (lane, known) in known.iter().enumerate() {
+                let knows = |agent| known.get(agent).copied().unwrap_or(0);
+                for agent in (0..LANES).chain([2 * LANES]) {
+                    let sees = |clock| clocks.has_seen_of(Member::ALONE, lane, agent, clock);
+                    assert!(sees(knows(agent)) || knows(agent) == 0, "{sequence}: {lane}, {agent}");
+                    assert!(!sees(knows(agent) + 1), "{sequence}: {lane}, {agent}");
+                }
+                for other in (0..LANES).filter(|&other| other != lane) {
+                    let clock = knows(WARP * LANES + other);
+                    assert!(clocks.has_seen(lane, other, clock), "{sequence}: {lane}, {other}");
+                    assert!(
+                        !clocks.has_seen(lane, other, clock + 1),
+                        "{sequence}: {lane}, {other}"
+                    );
+                }
+                for news in &news {
+                    // What the lane has done itself it knows anyway.
+                    let mut of_others = known.clone();
+                    merge(&mut of_others, &[vec![0; WARP * LANES + lane], vec![1]].concat());
+                    let expected = covers(&of_others, news);
+                    assert_eq!(
+                        clocks.has_learned(WARP, lane, news),
+                        expected,
+                        "{sequence}: {lane}"
+                    );
+                }
+                let mut told = Gathered::default();
+                clocks.tell(WARP, lane, &mut told);
+                let all = clocks.knowledge(WARP, lane, AGENTS);
+                assert!(covers(&all, told.all()) && covers(told.all(), &all), "{sequence}: {lane}");
+            }
+        }
+    }
+}
