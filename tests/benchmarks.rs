@@ -277,7 +277,7 @@ fn tables_of_pages_are_those_of_the_records_that_they_name() {
     }
 }
 
-/// The same of errors: one type has numbers there, the others say that they have no larger ones.
+/// The same of errors: f32 and f64 have numbers there, the others say that they have no larger ones.
 #[test]
 fn errors_of_the_page_are_those_of_the_records_that_it_names() {
     /// Above this ratio to the vendor's error a case is counted.
@@ -309,8 +309,13 @@ fn errors_of_the_page_are_those_of_the_records_that_it_names() {
                 ));
             }
             "f64" => {
-                says("| f64 | no larger in any case |");
-                assert_eq!(accuracy.no_larger, accuracy.count);
+                let (most, case) = accuracy.largest;
+                says(&format!(
+                    "| f64 | no larger in {} of {} cases, at most {most:.2} times as large ({})",
+                    accuracy.no_larger,
+                    accuracy.count,
+                    case.label()
+                ));
             }
             "f32 (precision split)" => {
                 let (most, case) = accuracy.largest;
