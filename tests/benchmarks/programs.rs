@@ -14,11 +14,17 @@ use tempfile::TempDir;
 const BENCHMARKS: [&str; 3] = ["ladder", "gemm", "accuracy"];
 
 /// The benchmarks are programs of their own, which only cargo knows where to find: this needs the cargo that runs it.
+/// They are built of the whole workspace's features and, where the environment says some, with the options of its other
+/// builds, of which they share all but themselves.
 static EXECUTABLES: LazyLock<HashMap<String, PathBuf>> = LazyLock::new(|| {
     let cargo = std::env::var_os("CARGO").expect("start this with `cargo test`");
+    let options = std::env::var("REGEMM_CARGO_OPTIONS").unwrap_or_default();
     let output = Command::new(cargo)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["bench", "--benches", "--no-run", "--quiet", "--message-format=json"])
+        .arg("bench")
+        .args(options.split_whitespace())
+        .args(BENCHMARKS.iter().flat_map(|name| ["--bench", name]))
+        .args(["--workspace", "--no-run", "--quiet", "--message-format=json"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
