@@ -326,4 +326,56 @@ mod tests {
         assert!(sum(f32::NAN, &[(1.0, 1.0)]).is_nan());
         assert_eq!(sum(f32::MAX, &[(f64::from(f32::MAX), 1.0)]), f32::INFINITY);
     }
+
+    /// What an element of D must be, one step after the other.
+    fn expected(sum: f32, products: &[f64]) -> f32 {
+        let exact = products.iter().fold(f64::from(sum), |exact, product| exact + product);
+        if !exact.is_finite() {
+            return exact as f32;
+        }
+        let parts = || products.iter().copied().chain([f64::from(sum)]);
+        let largest = parts().fold(0.0, |largest, part| f64::max(largest, part.abs()));
+        if largest == 0.0 {
+            return 0.0;
+        }
+        let unit = 2.0_f64.powi((exponent(largest.to_bits() as i64) - ALIGNED_BITS) as i32);
+        truncate(parts().map(|part| (part / unit).trunc()).sum::<f64>() * unit)
+    }
+
+    #[test]
+    fn sums_are_the_same_however_many_are_added_together_and_in_vectors_of_any_length() {
+        // Numbers of both signs and of magnitudes that are far apart, and some that are not finite.
+        let number = |i: usize, infinite: bool| match i * 7919 % 1009 {
+            at if infinite && at == 5 => f64::INFINITY,
+            at if infinite && at == 77 => f64::NAN,
+            at => (at as f64 - 500.0) * 2.0_f64.powi((i * 31 % 23) as i32 - 11) / 512.0,
+        };
+        for n in [8, 72, 96, 256] {
+            for infinite in [false, true] {
+                let a: Vec<f64> = (0..K * M).map(|i| number(i, infinite)).collect();
+                let b: Vec<f64> = (0..K * n).map(|i| number(3 * i + 1, infinite)).collect();
+                let columns = n + 8;
+                let before: Vec<f32> =
+                    (0..M * columns).map(|i| number(5 * i, infinite) as f32).collect();
+                let (mut longest, mut shortest) = (before.clone(), before.clone());
+                multiply_add((&mut longest, columns), &a, (&b, n), true);
+                multiply_add_here((&mut shortest, columns), &a, (&b, n), true);
+                let bits = |d: &[f32]| {
+                    Vec::from_iter(
+                        d.iter().map(|d| if d.is_nan() { f32::NAN } else { *d }.to_bits()),
+                    )
+                };
+                assert_eq!(bits(&longest), bits(&shortest), "{n}");
+                for (at, (&d, &before)) in longest.iter().zip(&before).enumerate() {
+                    let (i, j) = (at / columns, at % columns);
+                    let products: Vec<f64> =
+                        (0..K).map(|k| a[k * M + i] * b[k * n + j.min(n - 1)]).collect();
+                    let expected = if j < n { expected(before, &products) } else { before };
+                    let is_same = d == expected || d.is_nan() && expected.is_nan();
+                    assert!(is_same, "{n}: {d} at {i}, {j}, expected {expected}");
+                    assert!(infinite || d.is_finite());
+                }
+            }
+        }
+    }
 }
