@@ -100,9 +100,10 @@ impl Clocks {
     /// All that `lane` of warp `warp` knows, and has done itself, in a block of `agents` agents.
     pub(super) fn knowledge(&self, warp: usize, lane: usize, agents: usize) -> Knowledge {
         let afar = self.known_afar(lane);
-        let mut all = Vec::with_capacity((agents * self.member.blocks).max(afar.len()));
+        let entries = (agents * self.member.blocks).max(afar.len());
+        let mut all = Knowledge::with_capacity(entries);
         all.extend_from_slice(afar);
-        all.resize(all.capacity(), 0);
+        all.resize(entries, 0);
         for (other, &clock) in self.known[lane].iter().enumerate() {
             all[self.member.index(warp * LANES + other)] = clock;
         }
