@@ -65,6 +65,27 @@ pub fn succeed(folder: &Path, line: &str) -> String {
     text(&output.stdout)
 }
 
+/// Runs a command line that must succeed, and gives the time that processors worked for it, the system's included.
+#[track_caller]
+pub fn processor_time(folder: &Path, line: &str) -> Duration {
+    let command = regemm(folder);
+    let mut shell = Command::new("bash");
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let timed = r#"TIMEFORMAT='%U %S'; time "$@" >&2"#;
+    shell.env("LC_ALL", "C").current_dir(folder);
+    shell.args(["-c", timed, "bash"]).arg(command.get_program());
+    let output = shell.args(line.split_whitespace()).output().expect("there is a shell");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(SUCCESS), "regemm {line}: {said}");
+    let seconds = said.lines().next_back().unwrap_or_default().split(' ').map(str::parse::<f64>);
+    Duration::from_secs_f64(seconds.sum::<Result<_, _>>().expect(&said))
+}
+
 /// Runs a command line that must fail with this code, say one line on standard error that holds all these words, and
 /// leave no new file behind.
 #[track_caller]

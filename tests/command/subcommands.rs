@@ -3,7 +3,7 @@
 use crate::harness::*;
 use serde_json::Value;
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn ladder_counts_on_the_simulator() {
@@ -185,20 +185,21 @@ fn info_shows_the_gpus_that_can_be_opened_and_why_others_cannot() {
     assert!(said.contains("No GPU: cuInit") && said.contains("sim: SIMT simulator"), "{said}");
 }
 
-/// Who tries the command for the first time waits no longer.
+/// Who tries the command for the first time waits no longer, with so many processors.
 const QUICK: Duration = Duration::from_secs(10);
+const PROCESSORS: u32 = 2;
 
+/// By the time that processors work for it, since other tests need them, too: their number is what it would keep busy.
 #[test]
 fn ladder_at_256_is_quick() {
     let folder = tempfile::tempdir().unwrap();
     let mut times = Vec::new();
-    // Others may need the processors meanwhile, but hardly each time.
-    while times.len() < 3 && times.last().is_none_or(|&time| time >= QUICK) {
-        let start = Instant::now();
-        succeed(folder.path(), "ladder --device sim");
-        times.push(start.elapsed());
+    // What others do to caches meanwhile takes time, but hardly as much each time.
+    while times.len() < 3 && times.last().is_none_or(|&time| time >= PROCESSORS * QUICK) {
+        times.push(processor_time(folder.path(), "ladder --device sim"));
     }
-    assert!(times.last().is_some_and(|&time| time < QUICK), "{times:?}");
+    println!("{times:?}");
+    assert!(times.last().is_some_and(|&time| time < PROCESSORS * QUICK), "{times:?}");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Shadow {
     }
 
     /// A read of an aligned range in `epoch`, of a block whose first epoch is `first_epoch`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(
         &mut self,
         offset: usize,
