@@ -11,9 +11,9 @@ const MIXED: u32 = 0;
 /// The clocks of a warp's readers.
 type LaneClocks = [u32; WARP_THREADS as usize];
 
-/// The clocks of readers that differ, by the index of the [`WarpReaders`]. Lanes of a warp mostly read at one clock:
-/// they run in step until they make known one by one what they have done.
-pub(super) type MixedClocks = HashMap<usize, LaneClocks>;
+/// The clocks of readers that differ, by the cell and the warp. Lanes of a warp mostly read at one clock: they run in
+/// step until they make known one by one what they have done.
+pub(super) type MixedClocks = HashMap<(usize, usize), LaneClocks>;
 
 /// The readers of one cell in one warp.
 #[derive(Clone, Copy, Default)]
@@ -25,11 +25,11 @@ pub(super) struct WarpReaders {
 
 /// The readers of one cell, warp by warp.
 pub(super) struct CellReaders<'a> {
-    pub(super) warps: &'a mut [WarpReaders],
+    /// Of each warp those of all cells.
+    pub(super) of_warps: &'a mut [Vec<WarpReaders>],
     /// The mask of those warps that have read since the last write. What there is of the others is of no meaning.
     pub(super) some: &'a mut u32,
-    /// Index of the first.
-    pub(super) first: usize,
+    pub(super) cell: usize,
     pub(super) mixed: &'a mut MixedClocks,
 }
 
@@ -37,7 +37,8 @@ impl CellReaders<'_> {
     /// A read of `who` that races with no write.
     pub(super) fn read(&mut self, who: &Accessor<'_>, epoch: u32) {
         let (warp, lane) = ((who.thread / WARP_THREADS) as usize, who.lane());
-        let readers = &mut self.warps[warp];
+        let (cell, place) = (self.cell, (self.cell, warp));
+        let readers = &mut self.of_warps[warp][cell];
         let current = *self.some >> warp & 1 == 1 && readers.epoch == epoch;
         if current && readers.clock == who.clock {
             readers.lanes |= 1 << lane;
@@ -45,11 +46,11 @@ impl CellReaders<'_> {
         }
         let last = *readers;
         *self.some |= 1 << warp;
-        if !current || last.seen_by(warp, who, || self.mixed[&(self.first + warp)]) {
+        if !current || last.seen_by(warp, who, || self.mixed[&place]) {
             *readers = WarpReaders { epoch, lanes: 1 << lane, clock: who.clock };
             return;
         }
-        let clocks = self.mixed.entry(self.first + warp).or_default();
+        let clocks = self.mixed.entry(place).or_default();
         if last.clock != MIXED {
             *clocks = [last.clock; WARP_THREADS as usize];
         }
@@ -70,8 +71,9 @@ impl CellReaders<'_> {
 
     fn find(&self, counts: impl Fn(&WarpReaders) -> bool, who: &Accessor<'_>) -> Option<u32> {
         bits(*self.some).find_map(|warp| {
-            let (warp, readers) = (warp as usize, self.warps.get(warp as usize)?);
-            let mixed = || self.mixed[&(self.first + warp)];
+            let warp = warp as usize;
+            let readers = self.of_warps.get(warp)?.get(self.cell)?;
+            let mixed = || self.mixed[&(self.cell, warp)];
             if counts(readers) { readers.unseen(warp, who, mixed) } else { None }
         })
     }

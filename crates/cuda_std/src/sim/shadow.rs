@@ -29,8 +29,8 @@ const WORD: usize = 4;
 #[derive(Default)]
 struct Cells {
     records: Vec<Record>,
-    /// Where the readers are kept for each warp: those of each cell, one warp after the other.
-    readers: Vec<WarpReaders>,
+    /// Where the readers are kept for each warp: those of all cells, side by side as what its lanes read is.
+    readers: Vec<Vec<WarpReaders>>,
     /// For each cell the warps of which that says something.
     warps_that_read: Vec<u32>,
     mixed: MixedClocks,
@@ -44,18 +44,23 @@ impl Cells {
     }
 
     fn track(&mut self, warps: usize) {
-        if self.readers.len() < self.records.len() * warps {
-            self.readers.resize(self.records.len() * warps, WarpReaders::default());
+        if self.readers.len() < warps {
+            self.readers.resize_with(warps, Vec::new);
+        }
+        for readers in &mut self.readers[..warps] {
+            if readers.len() < self.records.len() {
+                readers.resize(self.records.len(), WarpReaders::default());
+            }
         }
     }
 
-    /// The record of a cell and its readers in each of `warps` warps.
-    fn get(&mut self, cell: usize, warps: usize) -> (&mut Record, CellReaders<'_>) {
-        let (first, mixed) = (cell * warps, &mut self.mixed);
-        let (readers, some) =
-            (&mut self.readers[first..][..warps], &mut self.warps_that_read[cell]);
-        let readers = CellReaders { warps: readers, some, first, mixed };
-        (&mut self.records[cell], readers)
+    /// The record of a cell and its readers in each warp.
+    #[inline(always)]
+    fn get(&mut self, cell: usize) -> (&mut Record, CellReaders<'_>) {
+        let Cells { records, readers, warps_that_read, mixed } = self;
+        let readers =
+            CellReaders { of_warps: readers, some: &mut warps_that_read[cell], cell, mixed };
+        (&mut records[cell], readers)
     }
 }
 
@@ -82,14 +87,9 @@ impl Shadow {
 
     /// Gets ready for a block of so many warps.
     pub(super) fn begin_block(&mut self, warps: usize) {
-        let before = self.all_warps;
         (self.warps, self.all_warps) = (0, warps);
         for cells in [&mut self.words, &mut self.bytes] {
             cells.mixed.clear();
-            // What other blocks have read says nothing, and where they had other warps it lies elsewhere.
-            if warps != before {
-                cells.warps_that_read.fill(0);
-            }
         }
     }
 
@@ -119,7 +119,7 @@ impl Shadow {
             self.words.records[word] = Record::default();
         }
         self.bytes.records.clear();
-        self.bytes.readers.clear();
+        self.bytes.readers.iter_mut().for_each(Vec::clear);
         self.bytes.warps_that_read.clear();
     }
 
@@ -306,7 +306,6 @@ impl Shadow {
         bytes: usize,
         mut visit: impl FnMut(usize, &mut Record, CellReaders<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
-        let warps = self.warps;
         if bytes < WORD {
             self.split(offset / WORD);
         }
@@ -314,11 +313,11 @@ impl Shadow {
         while at < offset + bytes {
             let word = at / WORD;
             if let Some(first) = self.words.records[word].place_of_bytes() {
-                let (record, readers) = self.bytes.get(first + at % WORD, warps);
+                let (record, readers) = self.bytes.get(first + at % WORD);
                 visit(at, record, readers)?;
                 at += 1;
             } else {
-                let (record, readers) = self.words.get(word, warps);
+                let (record, readers) = self.words.get(word);
                 visit(at, record, readers)?;
                 at += WORD;
             }
@@ -338,12 +337,12 @@ impl Shadow {
         self.bytes.records.extend([record; WORD]);
         self.bytes.warps_that_read.extend([self.words.warps_that_read[word]; WORD]);
         self.bytes.track(warps);
-        for byte in first..first + WORD {
-            self.bytes.readers[byte * warps..][..warps]
-                .copy_from_slice(&self.words.readers[word * warps..][..warps]);
-            for warp in 0..warps {
-                if let Some(&clocks) = self.words.mixed.get(&(word * warps + warp)) {
-                    self.bytes.mixed.insert(byte * warps + warp, clocks);
+        for warp in 0..warps {
+            let readers = self.words.readers[warp][word];
+            self.bytes.readers[warp][first..first + WORD].fill(readers);
+            if let Some(&clocks) = self.words.mixed.get(&(word, warp)) {
+                for byte in first..first + WORD {
+                    self.bytes.mixed.insert((byte, warp), clocks);
                 }
             }
         }
