@@ -8,6 +8,7 @@
 use crate::cycles;
 use crate::double::bulk::DoubleBulk;
 use crate::double::cluster_split::DoubleClusterSplit;
+use crate::double::split::DoubleSplit;
 use crate::double::tensor_core::DoubleTensorCore;
 use crate::epilogue::Linear;
 use crate::ladder::decoupled::Decoupled;
@@ -312,6 +313,11 @@ gemm_kernels! {
     cluster_split64{L}_f64 = DoubleClusterSplit<64, 64, 32, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
     cluster_split64k16{L}_f64 = DoubleClusterSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3;
     cluster_split96{L}_f64 = DoubleClusterSplit<96, 96, 16, 6, 12, 4, L>, epilogue = Linear<f64>, min_blocks = 1;
+    // DoubleSplit<BM, BN, BK, TM, TN, STAGES, layouts>: for K deep beside both sides of D, for smaller D of more tiles,
+    // and for few rows.
+    split_tensor_core{L}_f64 = DoubleSplit<128, 128, 16, 4, 16, 4, L>, epilogue = Linear<f64>, min_blocks = 1, reducer = reduce_f64;
+    split_tensor_core64{L}_f64 = DoubleSplit<64, 64, 16, 4, 8, 4, L>, epilogue = Linear<f64>, min_blocks = 3, reducer = reduce_f64;
+    split_tensor_core16{L}_f64 = DoubleSplit<16, 64, 32, 2, 4, 4, L>, epilogue = Linear<f64>, min_blocks = 2, reducer = reduce_f64;
 
     // Warpgroup<T, BM, BN, BK, STAGES, layouts, ABOVE, D, BESIDE, FITS>: 64 rows for each of two warpgroups, or one,
     // and another that brings the slices. Narrower tiles are for smaller D. Clusters have so many blocks above or

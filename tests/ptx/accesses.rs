@@ -23,7 +23,7 @@ fn every_access_names_its_state_space() {
         if module.kernel.rung != Rung::SplitK
             || !module.copies_asynchronously()
             || module.finishes_in_bulk()
-            || module.multiplies_doubles()
+            || (module.multiplies_doubles() && module.kernel.reducer.is_none())
         {
             expected.insert(("ld", "global"));
         }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 /// All PTX together stays below this many bytes. What it costs is the time to build the library: a megabyte takes the
 /// compiler some ten seconds. A table that grows by a few kernels fits; one whose kernels all grow does not.
-const TEXT_LIMIT: usize = 105_400_000;
+const TEXT_LIMIT: usize = 107_300_000;
 
 /// All PTX together, packed as it is embedded, stays below this many bytes: every program that uses the library carries
 /// it.
-const EMBEDDED_LIMIT: usize = 19_000_000;
+const EMBEDDED_LIMIT: usize = 19_300_000;
 
 /// What of all PTX is embedded at most. That much more than it is means that something else was packed, or nothing.
 const PACKED_TO: f64 = 0.25;

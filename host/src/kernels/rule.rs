@@ -9,10 +9,12 @@ pub use reason::Rule;
 pub(crate) use slices::in_the_faster_way;
 
 use self::repack::repack_pays;
-use self::sharing::{is_skinny, is_worth_sharing, time_of_slices, time_of_tiles};
+use self::sharing::{
+    is_skinny, is_worth_sharing, is_worth_sharing_of_doubles, time_of_slices, time_of_tiles,
+};
 use self::slices::{SMALLEST_ON_THE_WAY, come_in_bulk};
 use super::fetch::slowdown;
-use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape};
+use super::launch::{COST_OF_SHARING_DOUBLES, LaunchShape, Sharing};
 use super::precise::or_promoted;
 use super::{NotTuned, Problem, Selection, Types, Why, kernels, kernels_for, supports, unknown};
 use crate::device::info::DeviceInfo;
@@ -61,6 +63,10 @@ const WORK_OF_A_START: u64 = 1 << 26;
 /// Multiply-adds of f64 that a multiprocessor could do on tensor cores while two blocks of a cluster give each other
 /// their sums: 1.6 microseconds.
 const DOUBLES_OF_AN_EXCHANGE: u64 = 400_000;
+
+/// Multiply-adds of f64 that a multiprocessor could do on tensor cores while the launch that adds slices of K up begins
+/// and ends: an estimate, of 2.7 microseconds.
+const DOUBLES_OF_A_LAUNCH: u64 = 600_000;
 
 /// Multiply-adds of f64 that a multiprocessor could do on tensor cores while it waits for each element of a tile's
 /// slices: fits the times of an H200 at 768 to 2048.
@@ -127,6 +133,12 @@ impl Order {
             (Order::LAST, Rule::RepackCosts)
         } else if !has_tiles_for(kernel, problem, device) {
             (Order::LAST, Rule::OtherShapes)
+        } else if kernel.schedule == Schedule::SplitK && is_double_tensor_core(kernel) {
+            if is_worth_sharing_of_doubles(kernel, problem, device) {
+                (Order::of_doubles(kernel, problem, device, covered), Rule::SharesTiles)
+            } else {
+                (Order::LAST, Rule::NothingToShare)
+            }
         } else if kernel.schedule == Schedule::SplitK {
             let fits = match kernel.rung {
                 Rung::Skinny => is_skinny(kernel, problem, device),
@@ -149,8 +161,10 @@ impl Order {
                 _ => (DEEP_FOR_CLUSTERS, all.div_ceil(2)),
             };
             let deep = problem.k >= deep;
-            // One round in which nearly all multiprocessors have a block.
-            if (least..=all).contains(&blocks) && deep {
+            // One round in which nearly all multiprocessors have a block. Of doubles rows outside of D take as long as
+            // others, and smaller tiles have fewer of them.
+            let is_flat = is_double_tensor_core(kernel) && 2 * problem.m <= kernel.tile.bm;
+            if (least..=all).contains(&blocks) && deep && !is_flat {
                 (Order::new(4, 1, false, -area), Rule::SharesTiles)
             } else if is_double_tensor_core(kernel) && blocks > all && deep {
                 (Order::of_doubles(kernel, problem, device, covered), Rule::SharesTiles)
@@ -219,7 +233,16 @@ impl Order {
         let rounds = |at_once: u64| blocks.div_ceil(all.saturating_mul(at_once).max(1));
         let of_tiles = |tiles: u64| time_of_tiles(kernel, tiles, DOUBLES_A_LOAD);
         // Twice the time: blocks that share a tile take half of it.
-        let time = if kernel.schedule == Schedule::ClusterK {
+        let time = if kernel.schedule == Schedule::SplitK {
+            // All tiles over all of K, by as many blocks as one multiprocessor has at most.
+            let slices = u64::from(Sharing::of(kernel, problem, device).best(kernel, problem));
+            let most = blocks.saturating_mul(slices).div_ceil(all.max(1));
+            let shared = of_tiles(most.saturating_mul(2)) / slices.max(1) as i64;
+            let elements = u64::from(problem.m) * u64::from(problem.n) * u64::from(problem.batch);
+            let sums = elements.saturating_mul(2 * DOUBLES_A_LOAD * slices) / all.max(1);
+            let launch = 2 * DOUBLES_OF_A_LAUNCH.saturating_add(sums);
+            shared.saturating_add_unsigned(launch / u64::from(problem.k.max(1)))
+        } else if kernel.schedule == Schedule::ClusterK {
             let exchange = 2 * DOUBLES_OF_AN_EXCHANGE / u64::from(problem.k.max(1));
             let exchanges = rounds(kernel.entry.min_blocks.unwrap_or(1).into());
             of_tiles(rounds(1)).saturating_add_unsigned(exchanges.saturating_mul(exchange))
@@ -360,9 +383,9 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
 /// 2. else, where K is deep, the kernel with the smallest tiles of which two blocks that share K
 ///    ([`Schedule::ClusterK`]) give half of the multiprocessors a block, nearly all in double precision, and none a
 ///    second one; and where D has fewer tiles still, or few rows or columns, the kernel among whose blocks K is split
-///    ([`Schedule::SplitK`]) and that takes least: multiply-adds, those outside of D among them, loads and the way of
-///    the slices' sums through memory. Those for few rows or columns are for all D of no more of their tiles than there
-///    are multiprocessors;
+///    ([`Schedule::SplitK`]), but for those of tensor cores in double precision, and that takes least: multiply-adds,
+///    those outside of D among them, loads and the way of the slices' sums through memory. Those for few rows or
+///    columns are for all D of no more of their tiles than there are multiprocessors;
 /// 3. else where D is tiny, or small and the product shallow, `naive` first: there is too little to reuse for shared
 ///    memory to pay;
 /// 4. else the highest rung with a tile of D for at least a third of the multiprocessors, a fifth if its tiles are
@@ -393,7 +416,8 @@ fn takes_turns(problem: &Problem, device: &DeviceInfo) -> bool {
 ///
 /// Tensor cores for f64 count where they [are fast](DeviceInfo::is_made_for_doubles), and nowhere else. Of their tiles
 /// those come first with which the multiprocessor that has most to do takes the least time, for its multiply-adds and
-/// loads; two blocks that share a tile take half of its time each, and a while to give each other their sums.
+/// loads; two blocks that share a tile take half of its time each, and a while to give each other their sums; of slices
+/// of K there may be any number, whose sums another launch adds up.
 ///
 /// [`Rung::Pipelined`] and the rungs above it, but for kernels of [`Rung::Skinny`] that copy nothing, count from
 /// compute capability 8.0 on: before that copies are not asynchronous.

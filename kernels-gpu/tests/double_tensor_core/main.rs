@@ -1,8 +1,7 @@
-//! Products of f64 on tensor cores, [`regemm_kernels::double::tensor_core`], [`regemm_kernels::double::cluster_split`]
-//! and
-//! [`regemm_kernels::double::bulk`]: in all layouts,
-//! wherever matrices lie and whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is
-//! how the simulator adds up, over all of K or half of it; and what the kernels do, in exact counts.
+//! Products of f64 on tensor cores, [`regemm_kernels::double::tensor_core`], [`regemm_kernels::double::cluster_split`],
+//! [`regemm_kernels::double::split`] and [`regemm_kernels::double::bulk`]: in all layouts, wherever matrices lie and
+//! whatever their shapes, the bits of fused multiply-adds in ascending order of k, which is how the simulator adds up,
+//! over all of K, half of it, or slices; and what the kernels do, in exact counts.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -17,7 +16,7 @@ use regemm_kernels::double::tensor_core::DoubleTensorCore;
 use regemm_kernels::double::tile::STEP;
 use regemm_kernels::epilogue::activation::Activation;
 use regemm_kernels::epilogue::{BiasAxis, Linear};
-use regemm_kernels::kernel::{KernelInfo, Needs};
+use regemm_kernels::kernel::{KernelInfo, Needs, Schedule};
 use regemm_kernels::layout::{Layouts, Tn};
 use regemm_kernels::table::KERNELS;
 
@@ -29,7 +28,7 @@ regemm_kernels::gemm_kernels! {
     tensor_core_deep_tn_f64 = DoubleTensorCore<64, 64, 32, 4, 8, 4, Tn>, epilogue = Linear<f64>, min_blocks = 1;
 }
 
-/// The kernels of the table whose threads copy: one block for a tile, and two.
+/// The kernels of the table whose threads copy: one block for a tile, two, or several.
 fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
     const NEEDS: [Needs; 2] = [Needs::DoubleTensorCores, Needs::DoubleTensorCoresInClusters];
     let of_doubles = KERNELS.iter().filter(|kernel| NEEDS.contains(&kernel.needs));
@@ -39,28 +38,28 @@ fn kernels() -> impl Iterator<Item = &'static KernelInfo> {
 /// The other tests loop over what is there.
 #[test]
 fn there_are_tiles_of_all_sizes_in_all_layouts() {
-    const TILES: [((u32, u32, u32), u32); 8] = [
-        ((128, 128, 16), 1),
-        ((128, 64, 32), 1),
-        ((96, 96, 16), 1),
-        ((64, 64, 16), 1),
-        ((64, 32, 32), 1),
-        ((96, 96, 16), 2),
-        ((64, 64, 32), 2),
-        ((64, 64, 16), 2),
+    const TILES: [((u32, u32, u32), Schedule); 11] = [
+        ((128, 128, 16), Schedule::Tiles),
+        ((128, 64, 32), Schedule::Tiles),
+        ((96, 96, 16), Schedule::Tiles),
+        ((64, 64, 16), Schedule::Tiles),
+        ((64, 32, 32), Schedule::Tiles),
+        ((96, 96, 16), Schedule::ClusterK),
+        ((64, 64, 32), Schedule::ClusterK),
+        ((64, 64, 16), Schedule::ClusterK),
+        ((128, 128, 16), Schedule::SplitK),
+        ((64, 64, 16), Schedule::SplitK),
+        ((16, 64, 32), Schedule::SplitK),
     ];
-    for ((bm, bn, bk), cluster) in TILES {
+    for ((bm, bn, bk), schedule) in TILES {
         for layouts in Layouts::ALL {
             let fits = |kernel: &&KernelInfo| {
                 let tile = kernel.tile;
-                (tile.bm, tile.bn, tile.bk, kernel.cluster, kernel.layouts)
-                    == (bm, bn, bk, cluster, layouts)
+                (tile.bm, tile.bn, tile.bk, kernel.schedule, kernel.layouts)
+                    == (bm, bn, bk, schedule, layouts)
             };
-            assert_eq!(
-                kernels().filter(fits).count(),
-                1,
-                "{bm} x {bn} x {bk}, {cluster}, {layouts}"
-            );
+            let count = kernels().filter(fits).count();
+            assert_eq!(count, 1, "{bm} x {bn} x {bk}, {schedule:?}, {layouts}");
         }
     }
     assert_eq!(kernels().count(), TILES.len() * Layouts::ALL.len());
@@ -144,21 +143,23 @@ fn no_lanes_meet_in_a_bank() {
             let loads = 2 * u64::from(k) * u64::from(m + n);
             assert_eq!(counters.global_load_elements, loads, "{name}");
             // As many slices of zeros as are under way follow the last.
-            let blocks = kernel.cluster;
+            let is_split = kernel.schedule == Schedule::SplitK;
+            let blocks = if is_split { product.slices } else { kernel.cluster };
             let beyond = blocks * (tile.stages - 1) * tile.bk;
             let copied = 2 * u64::from(k + beyond) * u64::from(m + n);
             assert_eq!(counters.async_copies * bytes_of_copy, 8 * copied, "{name}");
             if odd == 0 {
                 assert_eq!(counters.global_load_sectors * SECTOR, 8 * loads, "{name}");
-                assert_eq!(counters.global_store_sectors * SECTOR, 8 * u64::from(m * n), "{name}");
+                let stored = u64::from(m * n) * u64::from(if is_split { blocks } else { 1 });
+                assert_eq!(counters.global_store_sectors * SECTOR, 8 * stored, "{name}");
             }
 
             // A warp reads its rows of A and columns of B for each k, and for one step more.
             let (rows, cols) = (u64::from(8 * tile.tm), u64::from(4 * tile.tn));
             let warps = u64::from(m * n) / (rows * cols);
             let fragments = warps * (rows + cols) * u64::from(k + blocks * STEP as u32);
-            // Each sum goes there and back on its way to D; before that each block leaves half of its own there for the
-            // other.
+            // Each sum goes there and back on its way to D; before that each block of a cluster leaves half of its own
+            // there for the other. Of slices all sums go that way.
             let sums = u64::from(m * n);
             let left = u64::from(blocks - 1) * sums;
             assert_eq!(counters.shared_load_elements, fragments + sums + left, "{name}");
@@ -169,8 +170,9 @@ fn no_lanes_meet_in_a_bank() {
             // One for the first slice, one for each, and one before the sums take the stages' place.
             let barriers = k / tile.bk + 2 * blocks;
             assert_eq!(counters.block_barriers, 4 * u64::from(barriers), "{name}");
-            let products = sums * u64::from(k);
-            assert_eq!((counters.tensor_fma, counters.fma), (products, sums), "{name}");
+            // Slices end in no epilogue.
+            let (products, of_epilogue) = (sums * u64::from(k), if is_split { 0 } else { sums });
+            assert_eq!((counters.tensor_fma, counters.fma), (products, of_epilogue), "{name}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Products of f64 on the simulator, wherever matrices lie.
 
 use cuda_std::bulk_copy::TensorMap;
+use cuda_std::entry::KernelEntry;
 use cuda_std::memory::GlobalPtr;
 use cuda_std::sim::{Counters, Launch, Simulator};
 use cuda_std::tensor_map::{ElementType, TiledTensor};
@@ -10,6 +11,8 @@ use regemm_kernels::kernel::{KernelInfo, Schedule};
 use regemm_kernels::layout::Layout;
 use regemm_kernels::maps::{BoxShape, Factors, Mappings, Maps, Matrices, Results, UNUSED};
 use regemm_kernels::params::{GemmParams, MatrixRef, TargetRef, Workspace};
+use regemm_kernels::schedule::partials::Partials;
+use regemm_kernels::schedule::reduce;
 use regemm_kernels::schedule::shares::{Segment, Share, Shares};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -35,6 +38,8 @@ pub struct Product {
     pub clusters: u32,
     /// How many pairs of tiles, all in one row of them, are shared by how many of those clusters.
     pub shared: (u32, u32),
+    /// Slices of K, or fewer, of kernels that split it.
+    pub slices: u32,
     pub alpha: f64,
     pub beta: f64,
     pub bias: BiasAxis,
@@ -46,9 +51,29 @@ impl Product {
     pub const fn new(m: u32, n: u32, k: u32) -> Self {
         let (alpha, beta) = (1.0, 0.0);
         let (bias, activation) = (BiasAxis::None, Activation::None);
-        let (batch, clusters, shared) = (1, 1, (0, 0));
+        let (batch, clusters, shared, slices) = (1, 1, (0, 0), 3);
         let (start, gap) = (0, 0);
-        Product { m, n, k, start, gap, batch, clusters, shared, alpha, beta, bias, activation }
+        Product {
+            m,
+            n,
+            k,
+            start,
+            gap,
+            batch,
+            clusters,
+            shared,
+            slices,
+            alpha,
+            beta,
+            bias,
+            activation,
+        }
+    }
+
+    /// Values of k in a slice of one of those kernels.
+    fn slice_depth(&self, kernel: &KernelInfo) -> u32 {
+        let bk = kernel.tile.bk;
+        self.k.div_ceil(bk).div_ceil(self.slices).max(1) * bk
     }
 }
 
@@ -97,8 +122,8 @@ fn upload(
 }
 
 /// The parts of K whose sums a kernel adds up for an element in column `col`, in that order: all of it, where the
-/// blocks of a cluster share K the part of each, where clusters share tiles that of the one which ends the tile and
-/// then those of its helpers.
+/// blocks of a cluster share K the part of each, where K is split each slice, where clusters share tiles that of the
+/// one which ends the tile and then those of its helpers.
 fn parts_of(kernel: &KernelInfo, product: &Product, col: u32) -> Vec<Range<u32>> {
     let (k, bk) = (product.k, kernel.tile.bk);
     let slices = k.div_ceil(bk);
@@ -107,6 +132,9 @@ fn parts_of(kernel: &KernelInfo, product: &Product, col: u32) -> Vec<Range<u32>>
     let part = slices.div_ceil(kernel.cluster) * bk;
     if kernel.schedule == Schedule::ClusterK && part < k {
         vec![0..part, part..k]
+    } else if kernel.schedule == Schedule::SplitK {
+        let depth = product.slice_depth(kernel);
+        (0..k.div_ceil(depth)).map(|slice| slice * depth..k.min((slice + 1) * depth)).collect()
     } else if tile < tiles {
         let shares = Shares::new(tiles, clusters, slices);
         let of = |Segment { first, end, .. }: Segment| first * bk..k.min(end * bk);
@@ -132,7 +160,8 @@ fn sum_of(parts: &[Range<u32>], factors: impl Fn(u32) -> (f64, f64)) -> f64 {
 }
 
 impl Product {
-    /// Runs a kernel, and checks every bit of D and that nothing beside it is written.
+    /// Runs a kernel, and checks every bit of D and that nothing beside it is written. Gives what the kernel did,
+    /// without the launch that adds slices of K up.
     pub fn check(&self, kernel: &KernelInfo) -> Counters {
         let Product { m, n, k, batch, alpha, beta, .. } = *self;
         let simulator = Simulator::new();
@@ -161,7 +190,13 @@ impl Product {
         };
         let sharing = u64::from(self.shared.1 * kernel.cluster);
         let of_tile = u64::from(kernel.tile.bm * kernel.tile.bn) * size_of::<f64>() as u64;
-        let partials = simulator.alloc((sharing * of_tile).max(1)).unwrap();
+        let slice_depth = self.slice_depth(kernel);
+        let of_slices = Partials::new::<f64>(m, n, k, slice_depth);
+        let partial_bytes = match kernel.schedule {
+            Schedule::SplitK => u64::from(batch) * of_slices.product() * size_of::<f64>() as u64,
+            _ => sharing * of_tile,
+        };
+        let partials = simulator.alloc(partial_bytes.max(1)).unwrap();
         let signal_bytes = vec![0; (sharing * size_of::<u32>() as u64).max(4) as usize];
         let signals = simulator.alloc(signal_bytes.len() as u64).unwrap();
         simulator.write(signals, &signal_bytes).unwrap();
@@ -175,7 +210,7 @@ impl Product {
             m,
             n,
             k,
-            slice_depth: 0,
+            slice_depth,
             shared_tiles: self.shared.0,
             sharing_blocks: self.shared.1,
             workspace: Workspace { partials: GlobalPtr::from_address(partials), signals },
@@ -186,11 +221,7 @@ impl Product {
             Schedule::Persistent => self.clusters * kernel.cluster,
             _ => kernel.blocks(m, n) as u32,
         };
-        let launch = Launch {
-            grid: [blocks, batch, 1],
-            block: [kernel.threads(), 1, 1],
-            dynamic_shared: kernel.shared_bytes,
-        };
+        let slices = if kernel.schedule == Schedule::SplitK { of_slices.slices } else { 1 };
         let map = |stored: &Stored, (rows, cols): (u32, u32), boxes: BoxShape| {
             let tensor = TiledTensor::matrices(
                 ElementType::F64,
@@ -216,10 +247,23 @@ impl Product {
         if let Some(matrices) = &matrices {
             arguments.extend([(&raw const *matrices).cast(), (&raw const mappings).cast()]);
         }
-        // SAFETY: the arguments point to values of the types of the kernel's parameters.
-        let launched = unsafe { simulator.launch(&kernel.entry, launch, &arguments) };
-        let counters =
-            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name));
+        let run = |entry: &KernelEntry, grid, threads, dynamic_shared, arguments: &[_]| {
+            let launch = Launch { grid, block: [threads, 1, 1], dynamic_shared };
+            // SAFETY: the arguments point to values of the types of the kernels' parameters.
+            let launched = unsafe { simulator.launch(entry, launch, arguments) };
+            launched.unwrap_or_else(|error| panic!("{}: {self:?}: {error}", kernel.name))
+        };
+        // Without depth there is no slice.
+        let counters = if slices > 0 {
+            let grid = [blocks, batch, slices];
+            run(&kernel.entry, grid, kernel.threads(), kernel.shared_bytes, &arguments)
+        } else {
+            Counters::default()
+        };
+        if let Some(reducer) = &kernel.reducer {
+            let grid = [reduce::blocks::<f64>(m, n) as u32, batch, 1];
+            run(&reducer.entry, grid, reduce::THREADS, 0, &arguments[..1]);
+        }
 
         let expected = upload(&simulator, self, (m, n), |index, row, col| {
             let [seed_a, seed_b, seed_c, seed_bias] = seeds(index);

@@ -164,6 +164,8 @@ kernels! {
     tensor_core32_f64: product(70, 40, 300), product(70, 39, 300).odd();
     tensor_core_bulk_f64: product(130, 136, 150), product(130, 120, 150).staying(2).shared(1, 2);
     cluster_split64k16_f64: product(70, 72, 300);
+    split_tensor_core64_f64: product(70, 72, 300).sliced(160), product(70, 71, 300).odd().sliced(160);
+    split_tensor_core16_f64: product(20, 72, 600).sliced(320), product(20, 71, 600).odd().sliced(320);
 
     // Warpgroups: several tiles for a block, more slices than stages, tiles that are shared, rows that bulk copies do
     // not take. And tiles of few slices that follow each other, the first of which lies partly outside, but another

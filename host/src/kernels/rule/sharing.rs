@@ -14,6 +14,9 @@ use regemm_kernels::layout::{Layout, Layouts};
 const BLOCKS_WORTH_SHARING: u64 = 4;
 const SLICES_WORTH_SHARING: u64 = 8;
 
+/// Rows of tiles of tensor cores in double precision that are for few rows of D.
+const FEW_ROWS: u32 = 16;
+
 /// Columns to a row of tiles that are for few rows of D.
 const FLAT: u32 = 8;
 
@@ -105,6 +108,18 @@ pub(super) fn is_worth_sharing(
     // Large tiles would lie outside of D, most of them.
     let is_flat = problem.m <= 2 * bm && bn >= FLAT * bm;
     (is_flat || blocks >= BLOCKS_WORTH_SHARING) && slices >= SLICES_WORTH_SHARING
+}
+
+/// The same for tensor cores in double precision, whose tiles of all sizes are compared by the time they take: those
+/// for few rows need but two blocks to a tile, since others multiply rows that are not there.
+pub(super) fn is_worth_sharing_of_doubles(
+    kernel: &KernelInfo,
+    problem: &Problem,
+    device: &DeviceInfo,
+) -> bool {
+    let sharing = Sharing::of(kernel, problem, device);
+    let least = if kernel.tile.bm <= FEW_ROWS { 2 } else { BLOCKS_WORTH_SHARING };
+    sharing.blocks >= least && sharing.best(kernel, problem) > 1
 }
 
 /// How long a full device takes for a number of tiles, for each value of k, in multiply-adds: those of the tiles, and

@@ -156,6 +156,40 @@ fn slow_rows_are_fetched_by_pairs() {
     }
 }
 
+/// Deep products of f64 with few tiles have work for all multiprocessors, and of few rows none of it is for rows that
+/// are not there.
+#[test]
+fn double_precision_shares_k_where_there_are_few_tiles() {
+    let ampere = DeviceInfo { compute_capability: Some((8, 0)), ..h200() };
+    for device in [h200(), ampere] {
+        for layouts in Layouts::ALL {
+            for ((m, n, k), (bm, bn)) in [
+                ((128, 128, 65536), (128, 128)),
+                ((256, 256, 16384), (128, 128)),
+                ((64, 512, 8192), (64, 64)),
+                ((16, 4096, 4096), (16, 64)),
+                ((16, 6144, 4096), (16, 64)),
+                ((3, 8192, 8192), (16, 64)),
+            ] {
+                let problem = Problem::packed(Dtype::F64, (m, n, k), layouts);
+                let selection = choose(&problem, &device, None).unwrap();
+                let KernelInfo { schedule, tile, .. } = *selection.kernel;
+                let found = (schedule, (tile.bm, tile.bn));
+                assert_eq!(found, (Schedule::SplitK, (bm, bn)), "{m} x {n} x {k}: {selection}");
+                let shape = LaunchShape::new(selection.kernel, &problem, &device, None);
+                let all = u64::from(device.multiprocessors);
+                assert!(4 * shape.blocks(&problem) >= 3 * all, "{m} x {n} x {k}: {shape:?}");
+            }
+            // There are tiles enough, or little to share.
+            for size in [200, 256, 384, 896, 1024] {
+                let problem = Problem::packed(Dtype::F64, (size, size, size), layouts);
+                let kernel = choose(&problem, &device, None).unwrap().kernel;
+                assert_ne!(kernel.schedule, Schedule::SplitK, "{size}: {}", kernel.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn double_precision_takes_tensor_cores_where_they_are_fast() {
     let chosen = |size, layouts, compute_capability| {
