@@ -163,7 +163,7 @@ impl Order {
             let deep = problem.k >= deep;
             // One round in which nearly all multiprocessors have a block. Of doubles rows outside of D take as long as
             // others, and smaller tiles have fewer of them.
-            let is_flat = is_double_tensor_core(kernel) && 2 * problem.m <= kernel.tile.bm;
+            let is_flat = is_double_tensor_core(kernel) && problem.m <= kernel.tile.bm / 2;
             if (least..=all).contains(&blocks) && deep && !is_flat {
                 (Order::new(4, 1, false, -area), Rule::SharesTiles)
             } else if is_double_tensor_core(kernel) && blocks > all && deep {
@@ -238,9 +238,10 @@ impl Order {
             let slices = u64::from(Sharing::of(kernel, problem, device).best(kernel, problem));
             let most = blocks.saturating_mul(slices).div_ceil(all.max(1));
             let shared = of_tiles(most.saturating_mul(2)) / slices.max(1) as i64;
-            let elements = u64::from(problem.m) * u64::from(problem.n) * u64::from(problem.batch);
+            let elements = u64::from(problem.m) * u64::from(problem.n);
+            let elements = elements.saturating_mul(problem.batch.into());
             let sums = elements.saturating_mul(2 * DOUBLES_A_LOAD * slices) / all.max(1);
-            let launch = 2 * DOUBLES_OF_A_LAUNCH.saturating_add(sums);
+            let launch = DOUBLES_OF_A_LAUNCH.saturating_add(sums).saturating_mul(2);
             shared.saturating_add_unsigned(launch / u64::from(problem.k.max(1)))
         } else if kernel.schedule == Schedule::ClusterK {
             let exchange = 2 * DOUBLES_OF_AN_EXCHANGE / u64::from(problem.k.max(1));
